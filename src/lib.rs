@@ -1,0 +1,20 @@
+//! A sysbench-style OLTP benchmark for MySQL-compatible databases.
+//!
+//! # Layout
+//!
+//! Data flows one way: spec -> plan -> engine -> metrics -> report.
+//!
+//! * [`cli`]: clap types become plain specs; the commands are dispatched. clap ends here.
+//! * [`spec`]: what is run against what, as plain values. A leaf.
+//! * [`workload`]: a YAML file becomes a compiled plan. A leaf.
+//! * [`target`]: what is measured (MySQL and MariaDB, SQLite, a simulation). Imports `workload` and `spec`.
+//! * [`metrics`]: histograms, counters and intervals. A leaf.
+//! * [`engine`]: prepare, run, prewarm and cleanup. Imports `target`, `workload`, `metrics`, `spec`.
+//! * [`report`]: the JSON document and the text that is printed from it. Imports `metrics`.
+//!
+//! `tests/architecture.rs` checks these arrows.
+
+#![forbid(unsafe_code)]
+
+pub mod cli;
+pub mod workload;

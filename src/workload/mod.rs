@@ -1,0 +1,2 @@
+//! Workloads: a YAML file becomes a compiled plan that the engine plays.
+pub mod plan;
