@@ -17,4 +17,9 @@
 #![forbid(unsafe_code)]
 
 pub mod cli;
+pub mod engine;
+pub mod metrics;
+pub mod report;
+pub mod spec;
+pub mod target;
 pub mod workload;

@@ -1,2 +1,210 @@
-//! clap ends here.
-pub fn main() -> std::process::ExitCode { std::process::ExitCode::SUCCESS }
+//! The command line: clap types become plain specs here, the commands are dispatched, and errors become exit codes.
+//!
+//! * [`options`]: fixed options, a workload's own options, and what they become.
+//! * [`profile`]: named sets of options that repeat a published experiment.
+//! * [`commands`]: what each command does.
+//! * [`progress`]: what a person sees meanwhile.
+//!
+//! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
+
+mod commands;
+mod options;
+mod profile;
+mod progress;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use clap::{Args, Command};
+
+use crate::engine::EngineError;
+use crate::report::ReportError;
+use options::{Choice, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
+
+/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 130 interrupted (as a shell reports SIGINT).
+#[derive(Debug, thiserror::Error)]
+enum CliError {
+    #[error("{0}")]
+    Usage(String),
+    /// clap has its own way of showing help and errors.
+    #[error(transparent)]
+    Clap(#[from] clap::Error),
+    #[error("{0}")]
+    Run(String),
+    #[error("{0}")]
+    Interrupted(String),
+}
+
+impl CliError {
+    fn usage(message: impl Into<String>) -> CliError {
+        CliError::Usage(message.into())
+    }
+
+    fn from_clap(error: clap::Error) -> CliError {
+        CliError::Clap(error)
+    }
+
+    fn report(self) -> ExitCode {
+        match self {
+            CliError::Clap(error) => {
+                // Printing fails only if nobody reads it.
+                let _ = error.print();
+                ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+            }
+            CliError::Usage(message) => say(&message, 2),
+            CliError::Run(message) => say(&message, 1),
+            CliError::Interrupted(message) => say(&message, 130),
+        }
+    }
+}
+
+/// One line, whatever a server put into its message.
+fn say(message: &str, code: u8) -> ExitCode {
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    eprintln!("error: {line}");
+    ExitCode::from(code)
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> CliError {
+        match error {
+            EngineError::InterruptedEarly | EngineError::InterruptedLoad { .. } => {
+                CliError::Interrupted(error.to_string())
+            }
+            _ => CliError::Run(error.to_string()),
+        }
+    }
+}
+
+impl From<crate::target::Fault> for CliError {
+    fn from(fault: crate::target::Fault) -> CliError {
+        CliError::Run(fault.to_string())
+    }
+}
+
+impl From<ReportError> for CliError {
+    fn from(error: ReportError) -> CliError {
+        CliError::Run(error.to_string())
+    }
+}
+
+/// Runs the program and gives its exit code.
+pub fn main() -> ExitCode {
+    let args: Vec<String> =
+        std::env::args_os().map(|arg| options::dashed(arg.to_string_lossy().into_owned())).collect();
+    match dispatch(&args) {
+        Ok(code) => code,
+        Err(error) => error.report(),
+    }
+}
+
+fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
+    // The workload decides which options these commands have, so it must be known before they are read.
+    let takes_workload = matches!(args.get(1).map(String::as_str), Some("prepare" | "prewarm" | "run" | "cleanup"));
+    let choice = if takes_workload { Some(Choice::of(&args[2..])?) } else { None };
+    let matches = command(choice.as_ref()).try_get_matches_from(args)?;
+    let interrupted = watch_signals()?;
+    match (matches.subcommand(), choice) {
+        (Some(("run", matches)), Some(choice)) => commands::run(&choice, matches, &interrupted),
+        (Some(("prepare", matches)), Some(choice)) => commands::prepare(&choice, matches, &interrupted),
+        (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
+        (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
+        (Some(("workloads", matches)), _) => commands::workloads(matches),
+        (Some(("demo", _)), _) => commands::demo(&interrupted),
+        _ => unreachable!("clap requires one of the commands above"),
+    }
+}
+
+/// The first SIGINT or SIGTERM sets a flag, so that a run still reports; the second ends the program at once.
+fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        // In this order, so that the signal which sets the flag does not also see it set.
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
+            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
+            .map_err(|error| CliError::Run(format!("signals cannot be watched: {error}")))?;
+    }
+    Ok(flag)
+}
+
+const ABOUT: &str = "Measures how many transactions a second a MySQL-compatible database does, and how fast.
+
+The usual order is prepare, run, cleanup; `oltpbench demo` shows it without a server.";
+
+const RUN_EXAMPLE: &str = "Examples:
+  oltpbench run --mode read-only --threads 500 --time 600
+  oltpbench run --mode read-write --threads 64 --time 60 --report-interval 10 --json run.json
+  oltpbench run --mode read-only --profile aurora-whitepaper --url mysql://sysbench@10.0.0.5/sbtest
+
+Each workload has its own options: oltpbench run --mode insert --help";
+
+const PREPARE_EXAMPLE: &str = "Examples:
+  oltpbench prepare --url mysql://sysbench@10.0.0.5/sbtest
+  oltpbench prepare --tables 10 --table-size 1000000 --threads 16";
+
+const PREWARM_EXAMPLE: &str = "Example:
+  oltpbench prewarm --url mysql://sysbench@10.0.0.5/sbtest";
+
+const CLEANUP_EXAMPLE: &str = "Example:
+  oltpbench cleanup --url mysql://sysbench@10.0.0.5/sbtest";
+
+const WORKLOADS_EXAMPLE: &str = "Examples:
+  oltpbench workloads list
+  oltpbench workloads show oltp_read_only > mine.yaml
+  oltpbench run --workload mine.yaml";
+
+const DEMO_EXAMPLE: &str = "Example:
+  oltpbench demo";
+
+/// The whole command; the options of a workload are there once it is known.
+fn command(choice: Option<&Choice>) -> Command {
+    let workload = |command: Command| {
+        let command = RandomArgs::augment_args(WorkloadArgs::augment_args(TargetArgs::augment_args(command)));
+        match choice {
+            Some(choice) => choice.extend(command),
+            None => command,
+        }
+    };
+    let named = |name: &'static str, about: &'static str, example: &'static str| {
+        Command::new(name).about(about).after_help(example)
+    };
+    Command::new("oltpbench")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about(ABOUT)
+        .after_help(DEMO_EXAMPLE)
+        .max_term_width(100)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(workload(LoadArgs::augment_args(named(
+            "prepare",
+            "Create the workload's tables and fill them",
+            PREPARE_EXAMPLE,
+        ))))
+        .subcommand(workload(LoadArgs::augment_args(named(
+            "prewarm",
+            "Read all tables and indexes once, so that they are in the server's cache",
+            PREWARM_EXAMPLE,
+        ))))
+        .subcommand(workload(RunArgs::augment_args(named(
+            "run",
+            "Measure the workload and print a report",
+            RUN_EXAMPLE,
+        ))))
+        .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE))))
+        .subcommand(
+            named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommand(named("list", "List the built-in workloads", "Example:\n  oltpbench workloads list"))
+                .subcommand(
+                    named("show", "Print a workload's file", "Example:\n  oltpbench workloads show oltp_read_only")
+                        .arg(clap::Arg::new("name").value_name("NAME").required(true).help("Name of a workload")),
+                ),
+        )
+        .subcommand(named(
+            "demo",
+            "Show prepare and run on a small embedded SQLite database: no server, no options",
+            DEMO_EXAMPLE,
+        ))
+}

@@ -1,2 +1,242 @@
 //! Workloads: a YAML file becomes a compiled plan that the engine plays.
+//!
+//! * [`file`]: the YAML's shape, with places; what a file takes over from the one it extends.
+//! * [`expression`]: the language's small expressions.
+//! * [`compile`]: module and settings become a plan.
+//! * [`plan`]: what one transaction does, ready to be played; the tables.
+//! * [`values`]: random numbers and texts.
+//!
+//! The language is described in docs/workloads.md. A leaf: must not import any other module of the crate.
+
+mod compile;
+mod expression;
+mod file;
 pub mod plan;
+mod values;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use file::{Module, Place};
+use plan::Plan;
+pub use values::{RandomKind, RandomSettings};
+
+/// What the OLTP workloads share; it has no transaction of its own.
+const SHARED: &str = "sbtest";
+
+macro_rules! builtin {
+    ($($name:literal),* $(,)?) => {
+        [$(($name, include_str!(concat!("../../workloads/", $name, ".yaml")))),*]
+    };
+}
+
+/// Name and text of every built-in file.
+const BUILTIN: [(&str, &str); 12] = builtin![
+    "bulk_insert",
+    "oltp_delete",
+    "oltp_insert",
+    "oltp_point_select",
+    "oltp_read_only",
+    "oltp_read_write",
+    "oltp_update_index",
+    "oltp_update_non_index",
+    "oltp_write_only",
+    "select_random_points",
+    "select_random_ranges",
+    "sbtest",
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    #[error("{place}: {message}")]
+    InFile { place: Place, message: String },
+    #[error(
+        "there is no workload `{name}`; did you mean `{nearest}`? See `oltpbench workloads list`, or give a .yaml file"
+    )]
+    Unknown { name: String, nearest: String },
+    #[error("the workload file {path} cannot be read: {source}", path = path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{message}")]
+    Settings { message: String },
+}
+
+/// The value of an option.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OptionValue {
+    Int(i64),
+    Bool(bool),
+    Text(String),
+}
+
+impl fmt::Display for OptionValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OptionValue::Int(value) => value.fmt(f),
+            OptionValue::Bool(value) => f.write_str(if *value { "on" } else { "off" }),
+            OptionValue::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// An option of a workload; its type is that of its default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OptionDefinition {
+    pub name: String,
+    pub default: OptionValue,
+    pub min: Option<i64>,
+    pub max: Option<i64>,
+    pub help: String,
+}
+
+impl OptionDefinition {
+    /// Reads a value as the command line gives it; the error says what is accepted.
+    pub fn parse(&self, text: &str) -> Result<OptionValue, String> {
+        match self.default {
+            OptionValue::Bool(_) => match text {
+                "on" | "true" | "yes" | "1" => Ok(OptionValue::Bool(true)),
+                "off" | "false" | "no" | "0" => Ok(OptionValue::Bool(false)),
+                _ => Err("use on or off".into()),
+            },
+            OptionValue::Int(_) => {
+                let value: i64 = text.parse().map_err(|_| format!("`{text}` is not a whole number"))?;
+                match (self.min, self.max) {
+                    (Some(min), Some(max)) if !(min..=max).contains(&value) => {
+                        Err(format!("{value} is not between {min} and {max}"))
+                    }
+                    (Some(min), None) if value < min => Err(format!("{value} is below {min}")),
+                    (None, Some(max)) if value > max => Err(format!("{value} is above {max}")),
+                    _ => Ok(OptionValue::Int(value)),
+                }
+            }
+            OptionValue::Text(_) => Ok(OptionValue::Text(text.to_string())),
+        }
+    }
+
+    fn help_or(&self, base: &str) -> String {
+        if self.help.is_empty() { base.to_string() } else { self.help.clone() }
+    }
+}
+
+/// What a workload is compiled with.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Values of options; one that is absent has its default.
+    pub options: BTreeMap<String, OptionValue>,
+    pub threads: u32,
+    pub random: RandomSettings,
+}
+
+/// A workload that was read, not yet compiled.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    name: String,
+    file: String,
+    module: Module,
+    /// Those options that the workload looks at.
+    options: Vec<OptionDefinition>,
+}
+
+impl Workload {
+    /// The built-in workloads, sorted; what they share is not listed.
+    pub fn builtin_names() -> Vec<&'static str> {
+        BUILTIN.iter().map(|(name, _)| *name).filter(|name| *name != SHARED).collect()
+    }
+
+    /// The text of a built-in file, that of the shared one too.
+    pub fn builtin_source(name: &str) -> Option<&'static str> {
+        BUILTIN.iter().find(|(builtin, _)| *builtin == name).map(|(_, text)| *text)
+    }
+
+    /// Reads a built-in workload by its name, or a file.
+    pub fn load(name: &str) -> Result<Workload, WorkloadError> {
+        let mut chain = Vec::new();
+        let (file, module) = match Workload::builtin_source(name).filter(|_| name != SHARED) {
+            Some(text) => {
+                let file = format!("{name}.yaml");
+                (file.clone(), read_module(&file, None, text, &mut chain)?)
+            }
+            None if is_path(name) => {
+                let path = Path::new(name);
+                let text = std::fs::read_to_string(path)
+                    .map_err(|source| WorkloadError::Read { path: path.to_path_buf(), source })?;
+                (name.to_string(), read_module(name, Some(path), &text, &mut chain)?)
+            }
+            None => {
+                let nearest = nearest(name, Workload::builtin_names().into_iter());
+                return Err(WorkloadError::Unknown { name: name.into(), nearest });
+            }
+        };
+        let used = compile::used_names(&module);
+        let options = module.options.iter().filter(|option| used.contains(&option.name)).cloned().collect();
+        let name = Path::new(name).file_stem().map_or(name.to_string(), |stem| stem.to_string_lossy().into_owned());
+        Ok(Workload { name, file, module, options })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line on what it does.
+    pub fn description(&self) -> &str {
+        &self.module.description
+    }
+
+    /// Its options, in the order of the files. An option that nothing looks at is not among them.
+    pub fn options(&self) -> &[OptionDefinition] {
+        &self.options
+    }
+
+    pub fn compile(&self, settings: &Settings) -> Result<Plan, WorkloadError> {
+        compile::compile(&self.module, &self.file, settings)
+    }
+}
+
+fn is_path(name: &str) -> bool {
+    name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") || Path::new(name).is_file()
+}
+
+/// Reads a file and all that it extends; `chain` holds the files being read.
+fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<String>) -> Result<Module, WorkloadError> {
+    chain.push(file.to_string());
+    let file::Parsed { extends, mut module } = file::parse(file, text)?;
+    if let Some((base, place)) = extends {
+        let base = match Workload::builtin_source(&base) {
+            Some(text) => {
+                refuse_circle(chain, &format!("{base}.yaml"), &place)?;
+                read_module(&format!("{base}.yaml"), None, text, chain)?
+            }
+            None if is_path(&base) => {
+                let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
+                let path = folder.join(&base);
+                let name = path.display().to_string();
+                refuse_circle(chain, &name, &place)?;
+                let text = std::fs::read_to_string(&path)
+                    .map_err(|error| place.error(format!("{name} cannot be read: {error}")))?;
+                read_module(&name, Some(&path), &text, chain)?
+            }
+            None => {
+                let nearest = nearest(&base, BUILTIN.iter().map(|(name, _)| *name));
+                return Err(place.error(format!("there is no workload `{base}`; did you mean `{nearest}`?")));
+            }
+        };
+        module.extend(base);
+    }
+    Ok(module)
+}
+
+fn refuse_circle(chain: &[String], file: &str, place: &Place) -> Result<(), WorkloadError> {
+    match chain.iter().any(|known| known == file) {
+        true => Err(place.error(format!("the file extends itself: {} -> {file}", chain.join(" -> ")))),
+        false => Ok(()),
+    }
+}
+
+/// The candidate that looks most like `name`; empty if there is none.
+fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+    let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
+    candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default().to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,387 @@
+//! What each command does: it makes a target and a plan, hands them to the engine, and prints what comes back.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::{ArgMatches, FromArgMatches};
+
+use super::CliError;
+use super::options::{Choice, DEFAULT_SQLITE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
+use super::progress::Console;
+use crate::engine::run::Ending;
+use crate::engine::{load, run as measure};
+use crate::metrics::Measurement;
+use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
+use crate::spec::{Protocol, RunSpec, TargetAddress};
+use crate::target::mysql::MySqlTarget;
+use crate::target::simulated::SimulatedTarget;
+use crate::target::sqlite::SqliteTarget;
+use crate::target::{Control, Database, Facts, first_number};
+use crate::workload::plan::Plan;
+use crate::workload::{RandomSettings, Settings, Workload};
+
+/// The seed of a prepare that is given none: the same data each time.
+const DATA_SEED: u64 = 0;
+
+fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, CliError> {
+    A::from_arg_matches(matches).map_err(CliError::from_clap)
+}
+
+/// The target's address, announced when nobody chose it.
+fn address(matches: &ArgMatches) -> Result<TargetAddress, CliError> {
+    let (address, by_default) = parse::<TargetArgs>(matches)?.address()?;
+    if by_default {
+        println!(
+            "No --url given: using the embedded SQLite file {DEFAULT_SQLITE}; its figures say nothing of a server."
+        );
+    }
+    Ok(address)
+}
+
+fn compile(choice: &Choice, matches: &ArgMatches, threads: u32) -> Result<Arc<Plan>, CliError> {
+    let settings = choice.settings(matches, threads)?;
+    let plan = choice.workload.compile(&settings).map_err(|error| CliError::usage(error.to_string()))?;
+    Ok(Arc::new(plan))
+}
+
+/// The database behind an address, for the commands that make, read or drop tables.
+fn database(address: &TargetAddress, plan: &Arc<Plan>, create: bool) -> Result<Box<dyn Database>, CliError> {
+    let plan = Arc::clone(plan);
+    match address {
+        TargetAddress::MySql(mysql) => Ok(Box::new(MySqlTarget::new(mysql.clone(), plan, Protocol::Text))),
+        TargetAddress::Sqlite(path) => Ok(Box::new(SqliteTarget::new(path.clone(), plan, Protocol::Text, create))),
+        TargetAddress::Simulated(_) => Err(CliError::usage(
+            "a simulated: target has no tables; `oltpbench run` measures it without preparing anything",
+        )),
+    }
+}
+
+pub(super) fn prepare(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    let address = address(matches)?;
+    let (args, random) = (parse::<LoadArgs>(matches)?, parse::<RandomArgs>(matches)?);
+    let plan = compile(choice, matches, args.threads)?;
+    let seed = if random.rand_seed == 0 { DATA_SEED } else { random.rand_seed };
+    let database = database(&address, &plan, true)?;
+    load_tables(database.as_ref(), &plan, args.threads, seed, &address.redacted(), interrupted)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn load_tables(
+    database: &dyn Database,
+    plan: &Plan,
+    threads: u32,
+    seed: u64,
+    place: &str,
+    interrupted: &AtomicBool,
+) -> Result<(), CliError> {
+    let started = Instant::now();
+    let mut console = Console::new(None);
+    let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
+    let seconds = started.elapsed().as_secs_f64();
+    println!(
+        "Prepared {} tables with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
+        loaded.tables,
+        loaded.rows,
+        loaded.rows as f64 / seconds.max(1e-3),
+    );
+    Ok(())
+}
+
+pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    let address = address(matches)?;
+    let args = parse::<LoadArgs>(matches)?;
+    let plan = compile(choice, matches, args.threads)?;
+    let started = Instant::now();
+    let database = database(&address, &plan, false)?;
+    let mut console = Console::new(None);
+    let tables = load::prewarm(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
+    println!("Read {tables} tables and their indexes in {:.1} s", started.elapsed().as_secs_f64());
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    let address = address(matches)?;
+    let args = parse::<LoadArgs>(matches)?;
+    let plan = compile(choice, matches, args.threads)?;
+    let database = database(&address, &plan, false)?;
+    let mut console = Console::new(None);
+    let dropped = load::cleanup(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
+    println!("Dropped {dropped} tables of {}", address.redacted());
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    let address = address(matches)?;
+    let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
+    let plan = compile(choice, matches, args.threads)?;
+    let json = args.json.as_deref().map(JsonFile::create).transpose()?;
+    let seed = if random.rand_seed == 0 { rand::random() } else { random.rand_seed };
+    let spec = args.spec(seed);
+    let job = Job { address, plan, spec, wanted: args.db_ps_mode };
+    let percentile = args.prints_intervals().then(|| args.interval_percentile());
+    let outcome = job.measure(&mut Console::new(percentile), interrupted)?;
+    let described = report::Spec {
+        workload: choice.workload.name().to_string(),
+        profile: choice.reported_profile(matches),
+        threads: job.spec.threads,
+        time_s: job.spec.time.map(|time| time.as_secs_f64()),
+        events: job.spec.events,
+        warmup_time_s: job.spec.warmup_time.as_secs_f64(),
+        interval_s: job.spec.interval.as_secs_f64(),
+        protocol: outcome.protocol.name().to_string(),
+        rand_type: random.type_name(),
+        rand_seed: seed,
+        max_retries: job.spec.max_retries,
+        max_error_rate: job.spec.max_error_rate,
+        options: choice.reported_options(matches),
+    };
+    let report = outcome.report(described, &job.address);
+    println!("\n{}", text::summary(&report, &args.percentile));
+    if let Some(json) = json {
+        json.write(&report)?;
+    }
+    exit_code(&report)
+}
+
+/// A run that was stopped, or in which too much failed, is no success even though it has a report.
+fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
+    let too_many = report.totals.failure_rate() > report.spec.max_error_rate;
+    match report.status {
+        Status::Interrupted => Ok(ExitCode::from(130)),
+        Status::TooManyErrors => Ok(ExitCode::FAILURE),
+        Status::Completed if too_many => Err(CliError::Run(format!(
+            "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
+            100.0 * report.totals.failure_rate(),
+            100.0 * report.spec.max_error_rate
+        ))),
+        Status::Completed => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// A measurement to be made.
+struct Job {
+    address: TargetAddress,
+    plan: Arc<Plan>,
+    spec: RunSpec,
+    wanted: PsMode,
+}
+
+/// What came of it.
+struct Outcome {
+    measurement: Measurement,
+    ending: Ending,
+    facts: Facts,
+    protocol: Protocol,
+    findings: Vec<Finding>,
+}
+
+impl Job {
+    fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
+        let wanted = match self.wanted {
+            PsMode::Auto => Protocol::Prepared,
+            PsMode::Disable => Protocol::Text,
+        };
+        let plan = || Arc::clone(&self.plan);
+        match &self.address {
+            TargetAddress::Simulated(simulation) => {
+                let (target, facts) = (SimulatedTarget::new(simulation.clone()), simulated_facts());
+                self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
+            }
+            TargetAddress::Sqlite(path) => {
+                let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
+                load::check_tables(&target, &self.plan)?;
+                let facts = target.control()?.facts()?;
+                self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
+            }
+            TargetAddress::MySql(mysql) => {
+                let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
+                load::check_tables(&database, &self.plan)?;
+                let mut control = database.control()?;
+                let facts = control.facts()?;
+                if self.plan.writes() {
+                    refuse_read_only(&facts)?;
+                }
+                let (protocol, findings) = self.fitting_protocol(wanted, control.as_mut())?;
+                let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
+                self.measure_on(target, facts, protocol, findings, console, interrupted)
+            }
+        }
+    }
+
+    fn measure_on<T: crate::target::Target>(
+        &self,
+        target: T,
+        facts: Facts,
+        protocol: Protocol,
+        findings: Vec<Finding>,
+        console: &mut Console,
+        interrupted: &AtomicBool,
+    ) -> Result<Outcome, CliError> {
+        for finding in &findings {
+            eprintln!("{}; {}", finding.message, finding.advice);
+        }
+        let (measurement, ending) = measure::run(target, Arc::clone(&self.plan), &self.spec, console, interrupted)?;
+        Ok(Outcome { measurement, ending, facts, protocol, findings })
+    }
+
+    /// Prepared statements if the server can hold all that the run may need, text otherwise.
+    fn fitting_protocol(
+        &self,
+        wanted: Protocol,
+        control: &mut dyn Control,
+    ) -> Result<(Protocol, Vec<Finding>), CliError> {
+        let needed = u64::from(self.spec.threads) * MySqlTarget::prepared_statements_per_session(&self.plan);
+        if wanted == Protocol::Text || needed == 0 {
+            return Ok((wanted, Vec::new()));
+        }
+        let Some(limit) = first_number(&control.rows("SELECT @@max_prepared_stmt_count")?) else {
+            return Ok((wanted, Vec::new()));
+        };
+        if needed <= limit {
+            return Ok((wanted, Vec::new()));
+        }
+        let finding = Finding::new(
+            "prepared-replaced-by-text",
+            format!("the run needs up to {needed} prepared statements and the server allows {limit}: text is sent"),
+            format!("for prepared statements raise max_prepared_stmt_count to {needed} (at most 4194304)"),
+        );
+        Ok((Protocol::Text, vec![finding]))
+    }
+}
+
+fn refuse_read_only(facts: &Facts) -> Result<(), CliError> {
+    match facts.variables.iter().any(|(name, value)| name == "read_only" && value == "ON") {
+        false => Ok(()),
+        true => Err(CliError::Run(
+            "the server is read-only and this workload writes; use the primary's address, or --mode read-only".into(),
+        )),
+    }
+}
+
+fn simulated_facts() -> Facts {
+    Facts { version: "simulated".into(), variables: Vec::new() }
+}
+
+impl Outcome {
+    fn report(self, spec: report::Spec, address: &TargetAddress) -> RunReport {
+        let target = report::Target {
+            url: address.redacted(),
+            version: self.facts.version,
+            variables: self.facts.variables.into_iter().collect(),
+        };
+        let status = match self.ending {
+            Ending::Completed => Status::Completed,
+            Ending::Interrupted => Status::Interrupted,
+            Ending::TooManyErrors => Status::TooManyErrors,
+        };
+        RunReport::new(Setup { spec, target, findings: self.findings }, &self.measurement, status)
+    }
+}
+
+pub(super) fn workloads(matches: &ArgMatches) -> Result<ExitCode, CliError> {
+    match matches.subcommand() {
+        Some(("show", matches)) => {
+            let name = matches.get_one::<String>("name").map(String::as_str).unwrap_or_default();
+            match Workload::builtin_source(name) {
+                Some(source) => print!("{source}"),
+                None => {
+                    // Loading gives the message that names the nearest workload.
+                    let error = Workload::load(name).err().map(|error| error.to_string());
+                    let error = error.unwrap_or_else(|| format!("{name} is a file, not a built-in workload"));
+                    return Err(CliError::usage(error));
+                }
+            }
+        }
+        _ => {
+            for name in Workload::builtin_names() {
+                let workload = Workload::load(name).map_err(|error| CliError::Run(error.to_string()))?;
+                println!("{name:<24} {}", workload.description());
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const DEMO_TABLES: i64 = 4;
+const DEMO_TABLE_SIZE: i64 = 10_000;
+const DEMO_THREADS: u32 = 4;
+const DEMO_TIME: Duration = Duration::from_secs(4);
+
+/// Prepares a small database in a temporary folder, measures read-only and read-write, and says what to type next.
+pub(super) fn demo(interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    println!("A demonstration on embedded SQLite; its figures say nothing of a server.\n");
+    let folder = tempfile::tempdir()
+        .map_err(|error| CliError::Run(format!("no temporary folder could be made: {error}; set TMPDIR to one")))?;
+    let path = folder.path().join("demo.sqlite");
+    let address = TargetAddress::Sqlite(path);
+    for (position, name) in ["oltp_read_only", "oltp_read_write"].into_iter().enumerate() {
+        let workload = Workload::load(name).map_err(|error| CliError::Run(error.to_string()))?;
+        let plan = Arc::new(demo_plan(&workload)?);
+        if position == 0 {
+            let database = database(&address, &plan, true)?;
+            load_tables(database.as_ref(), &plan, DEMO_THREADS, DATA_SEED, "a temporary SQLite file", interrupted)?;
+        }
+        println!("\n== {name}: {DEMO_THREADS} threads for {} s\n", DEMO_TIME.as_secs());
+        let report = demo_run(&workload, plan, &address, interrupted)?;
+        println!("\n{}", text::summary(&report, &[50.0, 95.0, 99.0, 99.9]));
+        if interrupted.load(Ordering::Relaxed) {
+            return Ok(ExitCode::from(130));
+        }
+    }
+    println!("{NEXT}");
+    Ok(ExitCode::SUCCESS)
+}
+
+const NEXT: &str = "== Next, with a server of yours (an empty database and a user that may write to it):
+
+    export OLTPBENCH_URL=mysql://USER@HOST:3306/DATABASE OLTPBENCH_PASSWORD=...
+    oltpbench prepare
+    oltpbench run --mode read-only --threads 100 --time 60 --report-interval 10
+    oltpbench run --mode read-write --threads 100 --time 60 --json run.json
+    oltpbench cleanup";
+
+fn demo_plan(workload: &Workload) -> Result<Plan, CliError> {
+    use crate::workload::OptionValue::Int;
+    let options = [("tables".to_string(), Int(DEMO_TABLES)), ("table_size".to_string(), Int(DEMO_TABLE_SIZE))].into();
+    let settings = Settings { options, threads: DEMO_THREADS, random: RandomSettings::default() };
+    workload.compile(&settings).map_err(|error| CliError::Run(error.to_string()))
+}
+
+fn demo_run(
+    workload: &Workload,
+    plan: Arc<Plan>,
+    address: &TargetAddress,
+    interrupted: &AtomicBool,
+) -> Result<RunReport, CliError> {
+    let spec = RunSpec {
+        threads: DEMO_THREADS,
+        time: Some(DEMO_TIME),
+        events: None,
+        warmup_time: Duration::ZERO,
+        interval: Duration::from_secs(1),
+        seed: rand::random(),
+        max_retries: 10,
+        max_error_rate: 0.01,
+        forced_shutdown: Duration::from_secs(10),
+    };
+    let described = report::Spec {
+        workload: workload.name().to_string(),
+        profile: None,
+        threads: spec.threads,
+        time_s: Some(DEMO_TIME.as_secs_f64()),
+        events: None,
+        warmup_time_s: 0.0,
+        interval_s: 1.0,
+        protocol: Protocol::Prepared.name().to_string(),
+        rand_type: "uniform".to_string(),
+        rand_seed: spec.seed,
+        max_retries: spec.max_retries,
+        max_error_rate: spec.max_error_rate,
+        options: Vec::new(),
+    };
+    let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto };
+    let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
+    Ok(outcome.report(described, address))
+}

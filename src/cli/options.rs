@@ -1,0 +1,526 @@
+//! The command line: fixed options by clap's derive, a workload's own options from its file, and what they become.
+//!
+//! Option names are sysbench 1.0's where it has one, and `-` and `_` are the same in them. A profile changes
+//! defaults before the command line is read, so anything given wins over it.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+
+use super::CliError;
+use super::profile::{self, Profile};
+use crate::report;
+use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress};
+use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload};
+
+/// The file that is measured when no target is given.
+pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Target")]
+pub(super) struct TargetArgs {
+    /// What to measure: mysql://USER@HOST:3306/DATABASE, sqlite:FILE or simulated:?service-time=1ms
+    /// [default: sqlite:oltpbench.sqlite]
+    #[arg(long, env = "OLTPBENCH_URL", hide_env_values = true, value_name = "URL")]
+    url: Option<String>,
+    /// Server's host name or address
+    #[arg(long, alias = "mysql-host", value_name = "HOST", conflicts_with = "url")]
+    host: Option<String>,
+    /// Server's port [default: 3306]
+    #[arg(long, alias = "mysql-port", value_name = "PORT", conflicts_with = "url")]
+    port: Option<u16>,
+    /// User to log in as [default: sbtest]
+    #[arg(long, alias = "mysql-user", value_name = "NAME", conflicts_with = "url")]
+    user: Option<String>,
+    /// Database that holds the tables [default: sbtest]
+    #[arg(long, alias = "mysql-db", value_name = "NAME", conflicts_with = "url")]
+    database: Option<String>,
+    /// Server's Unix socket, instead of host and port
+    #[arg(long, alias = "mysql-socket", value_name = "PATH", conflicts_with_all = ["url", "host", "port"])]
+    socket: Option<PathBuf>,
+    /// File whose first line is the password; OLTPBENCH_PASSWORD may hold it instead
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
+    /// Ask for the password
+    #[arg(long, conflicts_with = "password_file")]
+    ask_password: bool,
+    /// Whether to encrypt the connection [default: disabled] [possible values: disabled, preferred, required]
+    #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
+    ssl_mode: Option<SslMode>,
+}
+
+fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
+    SslMode::parse(text).ok_or_else(|| format!("use {}", SslMode::NAMES.join(", ")))
+}
+
+impl TargetArgs {
+    /// The target, and whether it was chosen by default.
+    pub(super) fn address(&self) -> Result<(TargetAddress, bool), CliError> {
+        let by_parts = self.host.is_some()
+            || self.port.is_some()
+            || self.user.is_some()
+            || self.database.is_some()
+            || self.socket.is_some();
+        // A variable that is set but empty is as good as none.
+        match self.url.as_deref().filter(|url| !url.is_empty()) {
+            Some(url) => {
+                let address = TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()))?;
+                Ok((self.with_secrets(address)?, false))
+            }
+            None if by_parts => Ok((self.with_secrets(TargetAddress::MySql(self.mysql_parts()))?, false)),
+            None => Ok((TargetAddress::Sqlite(DEFAULT_SQLITE.into()), true)),
+        }
+    }
+
+    fn mysql_parts(&self) -> MySqlAddress {
+        let default = MySqlAddress::default();
+        MySqlAddress {
+            host: self.host.clone().unwrap_or(default.host),
+            port: self.port.unwrap_or(default.port),
+            socket: self.socket.clone(),
+            user: self.user.clone().unwrap_or(default.user),
+            database: self.database.clone().unwrap_or(default.database),
+            ..MySqlAddress::default()
+        }
+    }
+
+    /// Adds password and encryption. A file or a prompt wins over the URL, the URL over the environment.
+    fn with_secrets(&self, address: TargetAddress) -> Result<TargetAddress, CliError> {
+        let TargetAddress::MySql(mut mysql) = address else {
+            let useless = [
+                ("--password-file", self.password_file.is_some()),
+                ("--ask-password", self.ask_password),
+                ("--ssl-mode", self.ssl_mode.is_some()),
+            ];
+            return match useless.iter().find(|(_, given)| *given) {
+                Some((name, _)) => Err(CliError::usage(format!("{name} is only for mysql:// targets; leave it out"))),
+                None => Ok(address),
+            };
+        };
+        if let Some(file) = &self.password_file {
+            mysql.password = Some(read_password(file)?);
+        } else if self.ask_password {
+            let prompt = format!("Password of {}: ", mysql.user);
+            let password = rpassword::prompt_password(prompt)
+                .map_err(|error| CliError::usage(format!("no password could be asked for: {error}")))?;
+            mysql.password = Some(Secret::new(password));
+        } else if mysql.password.is_none()
+            && let Ok(password) = std::env::var("OLTPBENCH_PASSWORD")
+        {
+            mysql.password = Some(Secret::new(password));
+        }
+        if let Some(mode) = self.ssl_mode {
+            mysql.ssl_mode = mode;
+        }
+        Ok(TargetAddress::MySql(mysql))
+    }
+}
+
+fn read_password(file: &std::path::Path) -> Result<Secret, CliError> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| CliError::usage(format!("--password-file {} cannot be read: {error}", file.display())))?;
+    Ok(Secret::new(text.lines().next().unwrap_or_default()))
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Workload")]
+pub(super) struct WorkloadArgs {
+    /// Short for a workload: read-only is oltp_read_only, and so on [default: read-only]
+    #[arg(long, value_name = "MODE", conflicts_with = "workload")]
+    mode: Option<String>,
+    /// A workload's name (see `oltpbench workloads list`) or its YAML file
+    #[arg(long, value_name = "NAME|FILE")]
+    workload: Option<String>,
+    /// Repeat a published experiment [possible values: aurora-whitepaper]
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Random numbers")]
+pub(super) struct RandomArgs {
+    /// Distribution of the ids
+    #[arg(long, value_enum, default_value = "uniform", value_name = "TYPE")]
+    rand_type: RandType,
+    /// Seed of everything random; 0 takes a new one for each run, and the same one for each prepare
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub(super) rand_seed: u64,
+    /// gaussian and special: number of uniform draws that are averaged
+    #[arg(long, default_value_t = 12, value_name = "N")]
+    rand_spec_iter: u32,
+    /// special: size of the hot window, in percent of the table
+    #[arg(long, default_value_t = 1, value_name = "PERCENT")]
+    rand_spec_pct: u32,
+    /// special: percentage of draws that fall into the hot window
+    #[arg(long, default_value_t = 75, value_name = "PERCENT")]
+    rand_spec_res: u32,
+    /// pareto: shape
+    #[arg(long, default_value_t = 0.2, value_name = "H")]
+    rand_pareto_h: f64,
+    /// zipfian: exponent
+    #[arg(long, default_value_t = 0.8, value_name = "S")]
+    rand_zipfian_exp: f64,
+    /// zipfian: spread the hottest ids over the table (on) or keep them at its start, as sysbench does (off)
+    #[arg(long, value_enum, default_value = "on", value_name = "on|off")]
+    rand_zipfian_scramble: Switch,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum RandType {
+    Uniform,
+    Gaussian,
+    Special,
+    Pareto,
+    Zipfian,
+}
+
+impl RandType {
+    fn kind(self) -> RandomKind {
+        match self {
+            RandType::Uniform => RandomKind::Uniform,
+            RandType::Gaussian => RandomKind::Gaussian,
+            RandType::Special => RandomKind::Special,
+            RandType::Pareto => RandomKind::Pareto,
+            RandType::Zipfian => RandomKind::Zipfian,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl RandomArgs {
+    fn settings(&self) -> RandomSettings {
+        RandomSettings {
+            kind: self.rand_type.kind(),
+            spec_iter: self.rand_spec_iter,
+            spec_pct: self.rand_spec_pct,
+            spec_res: self.rand_spec_res,
+            pareto_h: self.rand_pareto_h,
+            zipfian_exp: self.rand_zipfian_exp,
+            zipfian_scramble: self.rand_zipfian_scramble == Switch::On,
+        }
+    }
+
+    /// The distribution's name, as on the command line.
+    pub(super) fn type_name(&self) -> String {
+        self.rand_type.to_possible_value().map(|value| value.get_name().to_string()).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PsMode {
+    /// Prepared statements, where the server can hold as many as are needed
+    Auto,
+    /// Text
+    Disable,
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Run")]
+pub(super) struct RunArgs {
+    /// Number of connections, each with a thread of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
+    pub(super) threads: u32,
+    /// Length of the measurement in seconds; 0 is no limit
+    #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
+    time: Duration,
+    /// Number of transactions after which the run ends; 0 is no limit
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    events: u64,
+    /// Seconds to run before measuring
+    #[arg(long, default_value = "0", value_parser = parse_seconds, value_name = "SECONDS")]
+    warmup_time: Duration,
+    /// Seconds between interval lines, such as 10 or 0.5; 0 prints none
+    #[arg(long, default_value = "0", value_parser = parse_interval, value_name = "SECONDS")]
+    report_interval: Duration,
+    /// Percentiles to print; the interval lines show the 95th, or the last one given
+    #[arg(long, default_value = "50,95,99,99.9", value_delimiter = ',', value_parser = parse_percentile, value_name = "LIST")]
+    pub(super) percentile: Vec<f64>,
+    /// Prepared statements or text
+    #[arg(long, value_enum, default_value = "auto", value_name = "MODE")]
+    pub(super) db_ps_mode: PsMode,
+    /// How often a transaction is repeated after a deadlock, a lock timeout or a busy database
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    max_retries: u32,
+    /// Percentage of failed transactions above which the run stops
+    #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
+    max_error_rate: f64,
+    /// Seconds to wait for transactions in flight once the time is over
+    #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
+    forced_shutdown: Duration,
+    /// Write the whole report to FILE as JSON
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+}
+
+/// Length of the series' intervals when no interval lines are asked for.
+const SERIES_INTERVAL: Duration = Duration::from_secs(1);
+
+impl RunArgs {
+    pub(super) fn spec(&self, seed: u64) -> RunSpec {
+        RunSpec {
+            threads: self.threads,
+            time: Some(self.time).filter(|time| !time.is_zero()),
+            events: Some(self.events).filter(|&events| events > 0),
+            warmup_time: self.warmup_time,
+            interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
+            seed,
+            max_retries: self.max_retries,
+            max_error_rate: self.max_error_rate / 100.0,
+            forced_shutdown: self.forced_shutdown,
+        }
+    }
+
+    pub(super) fn prints_intervals(&self) -> bool {
+        !self.report_interval.is_zero()
+    }
+
+    /// The percentile of the interval lines.
+    pub(super) fn interval_percentile(&self) -> f64 {
+        if self.percentile.contains(&95.0) { 95.0 } else { self.percentile.last().copied().unwrap_or(95.0) }
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, such as 10 or 0.5".to_string())?;
+    // A year; longer is a typing error, and keeps nanoseconds within 64 bits.
+    if !(0.0..=31_536_000.0).contains(&seconds) {
+        return Err("seconds must be between 0 and 31536000 (a year)".into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_interval(text: &str) -> Result<Duration, String> {
+    match parse_seconds(text)? {
+        interval if !interval.is_zero() && interval < Duration::from_millis(10) => {
+            Err("an interval is at least 0.01 seconds".into())
+        }
+        interval => Ok(interval),
+    }
+}
+
+fn parse_percentile(text: &str) -> Result<f64, String> {
+    let percentile: f64 = text.trim().parse().map_err(|_| "not a number, such as 99 or 99.9".to_string())?;
+    if percentile > 0.0 && percentile <= 100.0 { Ok(percentile) } else { Err("must be above 0 and at most 100".into()) }
+}
+
+fn parse_percentage(text: &str) -> Result<f64, String> {
+    let percentage: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a percentage, such as 1".to_string())?;
+    if (0.0..=100.0).contains(&percentage) { Ok(percentage) } else { Err("must be between 0 and 100".into()) }
+}
+
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Load")]
+pub(super) struct LoadArgs {
+    /// Number of connections that work at once
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
+    pub(super) threads: u32,
+}
+
+/// The workload and profile a command line chooses. They are found before the rest is read, since they decide which
+/// options there are and what their defaults are.
+pub(super) struct Choice {
+    pub(super) workload: Workload,
+    pub(super) profile: Option<&'static Profile>,
+}
+
+impl Choice {
+    pub(super) fn of(args: &[String]) -> Result<Choice, CliError> {
+        let name = match (value_of(args, "--workload"), value_of(args, "--mode")) {
+            (Some(workload), _) => workload,
+            (None, mode) => workload_of_mode(mode.as_deref().unwrap_or("read-only"))?,
+        };
+        let workload = Workload::load(&name).map_err(|error| CliError::usage(error.to_string()))?;
+        let profile = match value_of(args, "--profile") {
+            Some(profile) => Some(profile::find(&profile, workload.name())?),
+            None => None,
+        };
+        Ok(Choice { workload, profile })
+    }
+
+    fn profile_value(&self, option: &str) -> Option<&'static str> {
+        let values = self.profile?.values;
+        values.iter().find(|(name, _)| *name == option).map(|(_, value)| *value)
+    }
+
+    /// Adds the workload's options to a command, and lets the profile change its defaults.
+    pub(super) fn extend(&self, mut command: Command) -> Command {
+        let heading = format!("Options of workload {}", self.workload.name());
+        let fixed: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
+        for id in fixed {
+            if let Some(value) = self.profile_value(&id.replace('_', "-")) {
+                command = command.mut_arg(&id, |arg| arg.default_value(value));
+            }
+        }
+        command = command.next_help_heading(heading);
+        for definition in self.workload.options() {
+            command = command.arg(self.option(definition));
+        }
+        command
+    }
+
+    fn option(&self, definition: &OptionDefinition) -> Arg {
+        let long = definition.name.replace('_', "-");
+        let default = self.profile_value(&long).map_or_else(|| definition.default.to_string(), str::to_string);
+        let parser = definition.clone();
+        let arg = Arg::new(knob_id(&definition.name))
+            .long(long)
+            .help(definition.help.clone())
+            .default_value(default)
+            .value_parser(move |text: &str| parser.parse(text));
+        match &definition.default {
+            // As in sysbench, a switch alone turns it on.
+            OptionValue::Bool(_) => arg.value_name("on|off").num_args(0..=1).default_missing_value("on"),
+            OptionValue::Int(_) => arg.value_name("N"),
+            OptionValue::Text(_) => arg.value_name("TEXT"),
+        }
+    }
+
+    /// What the workload is compiled with.
+    pub(super) fn settings(&self, matches: &ArgMatches, threads: u32) -> Result<Settings, CliError> {
+        let random = RandomArgs::from_arg_matches(matches).map_err(CliError::from_clap)?;
+        let mut options = BTreeMap::new();
+        for definition in self.workload.options() {
+            if let Some(value) = matches.get_one::<OptionValue>(&knob_id(&definition.name)) {
+                options.insert(definition.name.clone(), value.clone());
+            }
+        }
+        Ok(Settings { options, threads, random: random.settings() })
+    }
+
+    /// The workload's options with their values and where each came from.
+    pub(super) fn reported_options(&self, matches: &ArgMatches) -> Vec<report::WorkloadOption> {
+        let report = |definition: &OptionDefinition| {
+            let id = knob_id(&definition.name);
+            let value = matches.get_one::<OptionValue>(&id).unwrap_or(&definition.default);
+            let source = match matches.value_source(&id) {
+                Some(ValueSource::CommandLine) => "command line",
+                _ if self.profile_value(&definition.name.replace('_', "-")).is_some() => "profile",
+                _ => "default",
+            };
+            report::WorkloadOption {
+                name: definition.name.clone(),
+                value: value.to_string(),
+                source: source.to_string(),
+            }
+        };
+        self.workload.options().iter().map(report).collect()
+    }
+
+    /// The profile, and what the command line changed of it.
+    pub(super) fn reported_profile(&self, matches: &ArgMatches) -> Option<report::Profile> {
+        let profile = self.profile?;
+        let changed = profile.values.iter().filter_map(|(option, profile_value)| {
+            let id = [option.replace('-', "_"), knob_id(&option.replace('-', "_"))]
+                .into_iter()
+                .find(|id| matches.try_contains_id(id).unwrap_or(false))?;
+            if matches.value_source(&id) != Some(ValueSource::CommandLine) {
+                return None;
+            }
+            let raw = matches.get_raw(&id)?.next();
+            let value = raw.map_or("on".into(), |raw| raw.to_string_lossy().into_owned());
+            (value != *profile_value).then(|| report::ProfileChange {
+                option: option.to_string(),
+                value,
+                profile_value: profile_value.to_string(),
+            })
+        });
+        Some(report::Profile { name: profile.name.to_string(), changed: changed.collect() })
+    }
+}
+
+/// A workload's option has an id of its own, so that it cannot clash with a field of the fixed options.
+fn knob_id(name: &str) -> String {
+    format!("workload:{name}")
+}
+
+/// Makes `--table_size` into `--table-size`, in the name only.
+pub(super) fn dashed(arg: String) -> String {
+    match arg.strip_prefix("--") {
+        Some(rest) => {
+            let (name, value) = match rest.split_once('=') {
+                Some((name, value)) => (name, format!("={value}")),
+                None => (rest, String::new()),
+            };
+            format!("--{}{value}", name.replace('_', "-"))
+        }
+        None => arg,
+    }
+}
+
+fn value_of(args: &[String], option: &str) -> Option<String> {
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix(option) {
+            Some("") => return args.next().cloned(),
+            Some(value) if value.starts_with('=') => return Some(value[1..].to_string()),
+            _ => {}
+        }
+    }
+    None
+}
+
+/// The workloads that --mode is short for, by their short names.
+pub(super) fn modes() -> Vec<String> {
+    let names = Workload::builtin_names().into_iter();
+    names.filter_map(|name| name.strip_prefix("oltp_")).map(|mode| mode.replace('_', "-")).collect()
+}
+
+fn workload_of_mode(mode: &str) -> Result<String, CliError> {
+    let dashed = mode.replace('_', "-");
+    let modes = modes();
+    if modes.contains(&dashed) {
+        return Ok(format!("oltp_{}", dashed.replace('-', "_")));
+    }
+    let nearest =
+        modes.iter().max_by(|a, b| strsim::jaro_winkler(a, &dashed).total_cmp(&strsim::jaro_winkler(b, &dashed)));
+    let nearest = nearest.map(String::as_str).unwrap_or("read-only");
+    Err(CliError::usage(format!(
+        "there is no mode `{mode}`; did you mean `{nearest}`? Modes: {}; other workloads go by --workload",
+        modes.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn underscores_in_option_names_become_dashes_and_values_stay() {
+        assert_eq!(dashed("--table_size=1_0".into()), "--table-size=1_0");
+        assert_eq!(dashed("--skip_trx".into()), "--skip-trx");
+        assert_eq!(dashed("oltp_read_only".into()), "oltp_read_only");
+    }
+
+    #[test]
+    fn an_early_option_is_found_in_both_spellings() {
+        let args = ["run", "--mode=read-write", "--profile", "x"].map(String::from);
+        assert_eq!(value_of(&args, "--mode").as_deref(), Some("read-write"));
+        assert_eq!(value_of(&args, "--profile").as_deref(), Some("x"));
+        assert_eq!(value_of(&args, "--workload"), None);
+    }
+
+    #[test]
+    fn an_unknown_mode_names_the_nearest() {
+        let error = workload_of_mode("raed-only").unwrap_err().to_string();
+        assert!(error.contains("did you mean `read-only`?"), "{error}");
+        assert_eq!(workload_of_mode("read_write").unwrap(), "oltp_read_write");
+    }
+
+    #[test]
+    fn wrong_numbers_are_refused_with_their_bounds() {
+        assert!(parse_seconds("-1").unwrap_err().contains("between 0"));
+        assert!(parse_seconds("soon").unwrap_err().contains("number of seconds"));
+        assert!(parse_seconds("nan").is_err());
+        assert!(parse_percentile("0").is_err() && parse_percentile("100.1").is_err());
+        assert!(parse_interval("0.001").is_err());
+        assert_eq!(parse_percentage("2.5%").unwrap(), 2.5);
+    }
+}

@@ -1,0 +1,448 @@
+//! prepare, prewarm and cleanup, and the check that a run's tables are there.
+//!
+//! Loading is parallel across tables and inside them: the rows of a table are cut into segments, each of which one
+//! connection inserts in primary-key order, so that pages fill from left to right however many connections load.
+//! Row content is a function of (seed, table, id) alone, so it does not depend on how the work was cut.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::{EngineError, Observer};
+use crate::target::{Control, Database, Dialect, render_literal};
+use crate::workload::plan::{Build, Index, Key, Plan, TableSet};
+
+/// Multi-row INSERTs are cut below this size, and below what the server accepts.
+const STATEMENT_BYTES: usize = 1 << 20;
+/// Room for the packet's header and for the server's own use.
+const STATEMENT_MARGIN: usize = 16 << 10;
+/// No segment is smaller than this, so that neighbours rarely touch the same page.
+const FEWEST_SEGMENT_ROWS: u64 = 25_000;
+/// Segments a connection gets on average, so that a slow one does not leave the others idle for long.
+const SEGMENTS_PER_LOADER: u64 = 8;
+/// How often progress is told.
+const LOOK: Duration = Duration::from_millis(20);
+/// Tables asked about in one query.
+const TABLES_PER_QUERY: usize = 100;
+
+/// What `prepare` did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    pub tables: u64,
+    pub rows: u64,
+}
+
+/// One table of a set.
+#[derive(Clone, Copy)]
+struct Table<'a> {
+    set: &'a TableSet,
+    number: u32,
+}
+
+impl Table<'_> {
+    fn name(&self) -> String {
+        self.set.table_name(self.number)
+    }
+}
+
+/// Rows `first..=last` of one table.
+struct Segment<'a> {
+    table: Table<'a>,
+    first: u64,
+    last: u64,
+}
+
+/// Creates and loads the plan's tables over `threads` connections, builds their indexes, and verifies row counts.
+pub fn prepare(
+    database: &dyn Database,
+    plan: &Plan,
+    threads: u32,
+    seed: u64,
+    observer: &mut dyn Observer,
+    interrupted: &AtomicBool,
+) -> Result<Loaded, EngineError> {
+    let dialect = database.dialect();
+    let mut control = database.control()?;
+    refuse_existing(control.as_mut(), dialect, plan)?;
+    let limit = control.max_statement_bytes()?.min(STATEMENT_BYTES).saturating_sub(STATEMENT_MARGIN);
+    drop(control);
+    let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted };
+
+    let tables = tables(plan);
+    crew.work("Creating tables", "tables", &tables, |_| 1, |control, table, _| create_table(control, dialect, table))?;
+    let segments = segments(&tables, crew.loaders);
+    let rows = |segment: &Segment<'_>| segment.last + 1 - segment.first;
+    crew.work("Loading rows", "rows", &segments, rows, |control, segment, done| {
+        load_segment(control, dialect, plan, segment, seed, limit, done)
+    })?;
+    let indexes = indexes(&tables, Build::AfterLoad);
+    crew.work(
+        "Building indexes",
+        "indexes",
+        &indexes,
+        |_| 1,
+        |control, (table, index), _| {
+            let sql = dialect.create_index(table.set, index, table.number);
+            run(control, &sql, || format!("building index {} on {}", index.name(table.number), table.name()))
+        },
+    )?;
+    crew.work("Analyzing tables", "tables", &tables, |_| 1, |control, table, _| analyze(control, dialect, table))?;
+    crew.work("Verifying tables", "tables", &tables, |_| 1, |control, table, _| verify(control, table))?;
+    let rows = tables.iter().map(|table| table.set.rows).sum();
+    Ok(Loaded { tables: tables.len() as u64, rows })
+}
+
+/// Reads every table and every secondary index once, so that the server's cache holds them.
+pub fn prewarm(
+    database: &dyn Database,
+    plan: &Plan,
+    threads: u32,
+    observer: &mut dyn Observer,
+    interrupted: &AtomicBool,
+) -> Result<u64, EngineError> {
+    let dialect = database.dialect();
+    refuse_missing(database.control()?.as_mut(), dialect, plan)?;
+    let tables = tables(plan);
+    let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted };
+    crew.work(
+        "Reading tables",
+        "tables",
+        &tables,
+        |_| 1,
+        |control, table, _| {
+            analyze(control, dialect, table)?;
+            query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
+            for index in &table.set.indexes {
+                let sql = dialect.read_index(table.set, index, table.number);
+                query(control, &sql, || format!("reading index {} of {}", index.name(table.number), table.name()))?;
+            }
+            Ok(())
+        },
+    )?;
+    Ok(tables.len() as u64)
+}
+
+/// Drops the plan's tables, those that exist.
+pub fn cleanup(
+    database: &dyn Database,
+    plan: &Plan,
+    threads: u32,
+    observer: &mut dyn Observer,
+    interrupted: &AtomicBool,
+) -> Result<u64, EngineError> {
+    let dialect = database.dialect();
+    let existing = existing(database.control()?.as_mut(), dialect, plan)?;
+    let tables: Vec<Table<'_>> = tables(plan).into_iter().filter(|table| existing.contains(&table.name())).collect();
+    let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted };
+    crew.work(
+        "Dropping tables",
+        "tables",
+        &tables,
+        |_| 1,
+        |control, table, _| {
+            run(control, &dialect.drop_table(table.set, table.number), || format!("dropping {}", table.name()))
+        },
+    )?;
+    Ok(tables.len() as u64)
+}
+
+/// Checks before a run that every table is there and holds the ids that the run will ask for.
+pub fn check_tables(database: &dyn Database, plan: &Plan) -> Result<(), EngineError> {
+    let mut control = database.control()?;
+    let dialect = database.dialect();
+    refuse_missing(control.as_mut(), dialect, plan)?;
+    if plan.resizes_tables {
+        return Ok(());
+    }
+    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
+        let parts = chunk.iter().map(|table| {
+            let key = key_column(table.set);
+            format!("SELECT MIN({key}), MAX({key}) FROM {}", table.name())
+        });
+        // UNION ALL promises no order, but each part names its table.
+        let parts = chunk
+            .iter()
+            .zip(parts)
+            .map(|(table, part)| part.replacen("SELECT ", &format!("SELECT '{}', ", table.name()), 1));
+        let rows =
+            query(control.as_mut(), &parts.collect::<Vec<_>>().join(" UNION ALL "), || "reading table sizes".into())?;
+        for table in chunk {
+            let row = rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(&table.name()));
+            let id = |column: usize| row.and_then(|row| row.get(column)).and_then(Option::as_deref);
+            check_ids(table, id(1), id(2))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Result<(), EngineError> {
+    let rows = table.set.rows;
+    let wanted = (Some("1".to_string()), Some(rows.to_string()));
+    let found = (first.map(str::to_string), last.map(str::to_string));
+    if rows == 0 && found == (None, None) || rows > 0 && found == wanted {
+        return Ok(());
+    }
+    let range = |range: (Option<String>, Option<String>)| match range {
+        (Some(first), Some(last)) => format!("ids {first} to {last}"),
+        _ => "no rows".to_string(),
+    };
+    let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
+    Err(EngineError::Tables(format!(
+        "{} holds {}, but this run expects {wanted}; give the --table-size it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
+        table.name(),
+        range(found)
+    )))
+}
+
+/// The connections that share a step's work.
+struct Crew<'a> {
+    database: &'a dyn Database,
+    loaders: u32,
+    observer: &'a mut dyn Observer,
+    interrupted: &'a AtomicBool,
+}
+
+/// What the connections of one step share.
+struct Step {
+    next: AtomicUsize,
+    done: AtomicU64,
+    stop: AtomicBool,
+    error: Mutex<Option<EngineError>>,
+}
+
+impl Crew<'_> {
+    /// Does `jobs` over as many connections as are useful, telling progress. The first error stops all.
+    /// A job adds to the counter it is given what it has done so far; the rest of its `size` is added at its end.
+    fn work<J: Sync>(
+        &mut self,
+        name: &str,
+        unit: &str,
+        jobs: &[J],
+        size: impl Fn(&J) -> u64,
+        job: impl Fn(&mut dyn Control, &J, &AtomicU64) -> Result<(), EngineError> + Sync,
+    ) -> Result<(), EngineError> {
+        let total: u64 = jobs.iter().map(size).sum();
+        if total == 0 {
+            return Ok(());
+        }
+        let count = (self.loaders as usize).min(jobs.len());
+        let step = Step {
+            next: AtomicUsize::new(0),
+            done: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            error: Mutex::new(None),
+        };
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..count)
+                .map(|_| {
+                    scope.spawn(|| {
+                        if let Err(error) = step.take_jobs(self.database, jobs, &job) {
+                            step.stop.store(true, Ordering::Relaxed);
+                            step.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        }
+                    })
+                })
+                .collect();
+            loop {
+                let finished = workers.iter().all(|worker| worker.is_finished());
+                self.observer.progress(name, step.done.load(Ordering::Relaxed), total, unit);
+                if finished {
+                    break;
+                }
+                if self.interrupted.load(Ordering::Relaxed) {
+                    step.stop.store(true, Ordering::Relaxed);
+                }
+
+                std::thread::park_timeout(LOOK);
+            }
+        });
+        if let Some(error) = step.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        match self.interrupted.load(Ordering::Relaxed) {
+            true => Err(EngineError::InterruptedLoad { step: name.to_lowercase() }),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Step {
+    fn take_jobs<J>(
+        &self,
+        database: &dyn Database,
+        jobs: &[J],
+        job: impl Fn(&mut dyn Control, &J, &AtomicU64) -> Result<(), EngineError>,
+    ) -> Result<(), EngineError> {
+        let mut control = database.control()?;
+        while !self.stop.load(Ordering::Relaxed) {
+            let Some(next) = jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
+            job(control.as_mut(), next, &self.done)?;
+        }
+        Ok(())
+    }
+}
+
+fn tables(plan: &Plan) -> Vec<Table<'_>> {
+    plan.tables.iter().flat_map(|set| (1..=set.count).map(move |number| Table { set, number })).collect()
+}
+
+fn indexes<'a>(tables: &[Table<'a>], build: Build) -> Vec<(Table<'a>, &'a Index)> {
+    let of = |table: &Table<'a>| {
+        let table = *table;
+        table.set.indexes.iter().filter(move |index| index.build == build).map(move |index| (table, index))
+    };
+    tables.iter().flat_map(of).collect()
+}
+
+/// Cuts the tables' rows into pieces of about equal size, in order.
+fn segments<'a>(tables: &[Table<'a>], loaders: u32) -> Vec<Segment<'a>> {
+    let all: u64 = tables.iter().map(|table| table.set.rows).sum();
+    let size = (all / (u64::from(loaders) * SEGMENTS_PER_LOADER)).max(FEWEST_SEGMENT_ROWS);
+    let cut = |table: &Table<'a>| {
+        let table = *table;
+        let rows = table.set.rows;
+        (0..rows.div_ceil(size)).map(move |piece| Segment {
+            table,
+            first: piece * size + 1,
+            last: ((piece + 1) * size).min(rows),
+        })
+    };
+    tables.iter().flat_map(cut).collect()
+}
+
+fn create_table(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) -> Result<(), EngineError> {
+    let what = || format!("creating table {}", table.name());
+    run(control, &dialect.create_table(table.set, table.number), what)?;
+    if let Some(sql) = dialect.create_key(table.set, table.number) {
+        run(control, &sql, what)?;
+    }
+    for index in table.set.indexes.iter().filter(|index| index.build == Build::BeforeLoad) {
+        run(control, &dialect.create_index(table.set, index, table.number), what)?;
+    }
+    Ok(())
+}
+
+/// Inserts a segment's rows by statements of nearly `limit` bytes.
+fn load_segment(
+    control: &mut dyn Control,
+    dialect: Dialect,
+    plan: &Plan,
+    segment: &Segment<'_>,
+    seed: u64,
+    limit: usize,
+    done: &AtomicU64,
+) -> Result<(), EngineError> {
+    let Table { set, number } = segment.table;
+    let prefix = dialect.insert_prefix(set, number);
+    let what = |last| format!("loading rows of {} up to id {last}", set.table_name(number));
+    let mut scratch = plan.scratch();
+    let mut row = String::new();
+    let mut sql = String::with_capacity(limit);
+    let mut rows = 0;
+    for id in segment.first..=segment.last {
+        row.clear();
+        for (index, value) in set.row(seed, number, id, &mut scratch).iter().enumerate() {
+            row.push_str(if index == 0 { "(" } else { ", " });
+            render_literal(value, dialect, &mut row);
+        }
+        row.push(')');
+        if rows > 0 && sql.len() + row.len() + 2 > limit {
+            run(control, &sql, || what(id - 1))?;
+            done.fetch_add(rows, Ordering::Relaxed);
+            rows = 0;
+        }
+        if rows == 0 {
+            sql.clear();
+            sql.push_str(&prefix);
+        } else {
+            sql.push_str(", ");
+        }
+        sql.push_str(&row);
+        rows += 1;
+    }
+    if rows > 0 {
+        run(control, &sql, || what(segment.last))?;
+        done.fetch_add(rows, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+fn analyze(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) -> Result<(), EngineError> {
+    // MySQL answers ANALYZE with rows, so it is a query.
+    query(control, &dialect.analyze(table.set, table.number), || format!("analyzing {}", table.name())).map(drop)
+}
+
+fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineError> {
+    let key = key_column(table.set);
+    let sql = format!("SELECT COUNT(*), MIN({key}), MAX({key}) FROM {}", table.name());
+    let rows = query(control, &sql, || format!("counting the rows of {}", table.name()))?;
+    let value = |column: usize| rows.first().and_then(|row| row.get(column)).and_then(Option::as_deref);
+    let count = value(0).and_then(|count| count.parse().ok());
+    let expected = table.set.rows;
+    if !table.set.if_not_exists && count != Some(expected) {
+        return Err(EngineError::Tables(format!(
+            "{} holds {} rows after the load instead of {expected}; run `oltpbench cleanup` and prepare again",
+            table.name(),
+            value(0).unwrap_or("no known number of")
+        )));
+    }
+    match expected {
+        0 => Ok(()),
+        _ => check_ids(table, value(1), value(2)),
+    }
+}
+
+/// The column that holds a row's id: the first of the table's key.
+fn key_column(set: &TableSet) -> &str {
+    match &set.key {
+        Key::Primary(columns) | Key::Plain { columns, .. } => &columns[0],
+    }
+}
+
+fn existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Vec<String>, EngineError> {
+    let mut found = Vec::new();
+    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
+        let names: Vec<String> = chunk.iter().map(Table::name).collect();
+        let rows = query(control, &dialect.existing_tables(&names), || "listing tables".into())?;
+        found.extend(rows.into_iter().flatten().flatten());
+    }
+    Ok(found)
+}
+
+fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<(), EngineError> {
+    if plan.tables.iter().all(|set| set.if_not_exists) {
+        return Ok(());
+    }
+    let found = existing(control, dialect, plan)?;
+    match found.first() {
+        None => Ok(()),
+        Some(name) => Err(EngineError::Tables(format!(
+            "table {name} exists already{}; run `oltpbench cleanup` first if its data may go, or `oltpbench run` to use it",
+            if found.len() > 1 { format!(", as do {} others", found.len() - 1) } else { String::new() }
+        ))),
+    }
+}
+
+fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<(), EngineError> {
+    let found = existing(control, dialect, plan)?;
+    let missing: Vec<String> = tables(plan).iter().map(Table::name).filter(|name| !found.contains(name)).collect();
+    match missing.first() {
+        None => Ok(()),
+        Some(name) => Err(EngineError::Tables(format!(
+            "table {name} is missing{}; run `oltpbench prepare` with the same --tables first",
+            if missing.len() > 1 { format!(", as are {} others", missing.len() - 1) } else { String::new() }
+        ))),
+    }
+}
+
+fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
+    control.run(sql).map(drop).map_err(|fault| EngineError::Statement { what: what(), fault })
+}
+
+fn query(
+    control: &mut dyn Control,
+    sql: &str,
+    what: impl Fn() -> String,
+) -> Result<Vec<Vec<Option<String>>>, EngineError> {
+    control.rows(sql).map_err(|fault| EngineError::Statement { what: what(), fault })
+}

@@ -1,0 +1,52 @@
+//! Runs things: the measurement, and what prepares and removes its data.
+//!
+//! * [`run`]: one measurement, from connecting to draining. * [`worker`]: the loop of one connection.
+//! * [`schedule`]: when a transaction is due, and which one is next.
+//! * [`load`]: prepare, prewarm, cleanup, and the check that a run's tables are there.
+//!
+//! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
+//! an [`Observer`].
+
+mod descriptors;
+pub mod load;
+pub mod run;
+mod schedule;
+mod worker;
+
+use crate::metrics::Interval;
+use crate::spec::RunSpec;
+use crate::target::Fault;
+
+/// Hears what happens while it happens.
+pub trait Observer {
+    fn connecting(&mut self, _connected: u32, _threads: u32) {}
+    /// All are connected and the run begins.
+    fn started(&mut self, _spec: &RunSpec) {}
+    fn interval(&mut self, _interval: &Interval) {}
+    /// A step of loading goes on: `done` of `total` units, which `unit` names.
+    fn progress(&mut self, _step: &str, _done: u64, _total: u64, _unit: &str) {}
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error(
+        "this run needs {needed} open files and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf"
+    )]
+    Descriptors { needed: u64, limit: u64, kind: &'static str },
+    #[error("{connected} of {threads} connections were open when one failed: {fault}")]
+    Connect { connected: u32, threads: u32, fault: Fault },
+    #[error("thread {number} could not be started ({source}); use fewer --threads or raise `ulimit -u`")]
+    Thread { number: u32, source: std::io::Error },
+    #[error("a worker thread ended before the run began; please report this")]
+    WorkerDied,
+    #[error("interrupted before the measurement began")]
+    InterruptedEarly,
+    #[error("interrupted while {step}; what is there is incomplete, so run `oltpbench cleanup` before preparing again")]
+    InterruptedLoad { step: String },
+    #[error("{what}: {fault}")]
+    Statement { what: String, fault: Fault },
+    #[error("{0}")]
+    Fault(#[from] Fault),
+    #[error("{0}")]
+    Tables(String),
+}

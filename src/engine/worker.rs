@@ -1,0 +1,248 @@
+//! The one loop: a worker plays transactions on its session until there are no more.
+//!
+//! Each worker is an OS thread that owns its session, its scratch and its buffers; it shares the ticket counter and a
+//! shard of the recorder. Without errors a transaction costs one clock reading a statement, no allocation and two
+//! uncontended atomics.
+
+use std::time::Duration;
+
+use super::run::Shared;
+use crate::metrics::{ErrorKey, Outcome, Sample, Statements};
+use crate::target::{Fault, FaultClass, Session, Target};
+use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
+
+/// Pauses between attempts to connect again: the first, and the longest after doubling.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+pub(super) struct Worker<'a, T: Target> {
+    shared: &'a Shared<T>,
+    number: u32,
+    /// `None` after the connection was lost.
+    session: Option<T::Session>,
+    scratch: Scratch,
+    latencies: Vec<(u16, u64)>,
+    errors: Vec<(ErrorKey, String)>,
+    reconnects: u32,
+}
+
+impl<'a, T: Target> Worker<'a, T> {
+    pub(super) fn new(shared: &'a Shared<T>, number: u32, session: T::Session) -> Worker<'a, T> {
+        Worker {
+            shared,
+            number,
+            session: Some(session),
+            scratch: shared.plan.scratch(),
+            latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
+            errors: Vec::new(),
+            reconnects: 0,
+        }
+    }
+
+    pub(super) fn work(mut self) {
+        let window = self.shared.recorder().window();
+        let mut now_ns = self.shared.clock.now_ns();
+        let mut worker_ticket = 0;
+        while let Some(ticket) = self.shared.tickets.take(now_ns, window) {
+            let operation = Operation { seed: self.shared.seed, ticket, worker: self.number, worker_ticket };
+            let due_ns = self.shared.schedule.due_ns(ticket, now_ns);
+            now_ns = self.transact(operation, due_ns);
+            worker_ticket += 1;
+            if self.session.is_none() {
+                now_ns = self.reconnect();
+            }
+        }
+        if !self.errors.is_empty() {
+            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
+        }
+    }
+
+    /// Plays one transaction to its end, repeating it with the same arguments after a conflict, and records it.
+    /// Returns the time at which it ended.
+    fn transact(&mut self, operation: Operation, due_ns: u64) -> u64 {
+        let Some(session) = self.session.as_mut() else { return due_ns };
+        let plan = &self.shared.plan;
+        let mut failed = Statements::default();
+        let mut retries = 0;
+        let mut start_ns = due_ns;
+        let (outcome, statements, end_ns) = loop {
+            self.latencies.clear();
+            let mut attempt = Attempt::new(session, plan, &mut self.latencies, self.shared.clock, start_ns);
+            let played = plan.play(operation, &mut self.scratch, &mut attempt);
+            let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
+            let lost = attempt.give_up(&fault, &mut self.errors);
+            let (sent, now_ns) = (attempt.sent, attempt.now_ns);
+            failed += sent;
+            if lost {
+                self.session = None;
+                break (Outcome::Failed, Statements::default(), now_ns);
+            }
+            let again = fault.class == FaultClass::Retry
+                && retries < self.shared.max_retries
+                && now_ns < self.shared.recorder().window().end_ns();
+            if !again {
+                break (Outcome::Failed, Statements::default(), now_ns);
+            }
+            retries += 1;
+            start_ns = now_ns;
+        };
+        self.record(due_ns, end_ns, outcome, statements, failed, retries);
+        end_ns
+    }
+
+    fn record(
+        &mut self,
+        due_ns: u64,
+        end_ns: u64,
+        outcome: Outcome,
+        statements: Statements,
+        failed_statements: Statements,
+        retries: u32,
+    ) {
+        let sample = Sample {
+            due_ns,
+            end_ns,
+            outcome,
+            statements,
+            latencies: &self.latencies,
+            failed_statements,
+            retries,
+            errors: &self.errors,
+            reconnects: self.reconnects,
+        };
+        self.shared.recorder().record(self.number, &sample);
+        self.errors.clear();
+        self.reconnects = 0;
+    }
+
+    /// Connects again, with growing pauses, until it works or the window is over. Returns the time.
+    fn reconnect(&mut self) -> u64 {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            match self.shared.target.connect() {
+                Ok(session) => {
+                    self.session = Some(session);
+                    self.reconnects += 1;
+                    return self.shared.clock.now_ns();
+                }
+                Err(fault) => self.errors.push(error("connect", &fault)),
+            }
+            let now_ns = self.shared.clock.now_ns();
+            let left = self.shared.recorder().window().end_ns().saturating_sub(now_ns);
+            if left == 0 {
+                return now_ns;
+            }
+            std::thread::sleep(pause.min(Duration::from_nanos(left)));
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// One try of a transaction: counts what is sent, times each statement, and remembers what was sent last.
+struct Attempt<'a, S> {
+    session: &'a mut S,
+    plan: &'a Plan,
+    latencies: &'a mut Vec<(u16, u64)>,
+    clock: super::run::Clock,
+    now_ns: u64,
+    sent: Statements,
+    /// Whether BEGIN was answered and neither COMMIT nor ROLLBACK was.
+    open: bool,
+    current: usize,
+}
+
+impl<'a, S: Session> Attempt<'a, S> {
+    fn new(
+        session: &'a mut S,
+        plan: &'a Plan,
+        latencies: &'a mut Vec<(u16, u64)>,
+        clock: super::run::Clock,
+        now_ns: u64,
+    ) -> Attempt<'a, S> {
+        Attempt { session, plan, latencies, clock, now_ns, sent: Statements::default(), open: false, current: 0 }
+    }
+
+    fn answered(&mut self) {
+        let now_ns = self.clock.now_ns();
+        // A plan has few statements; a u16 keeps the entries small.
+        self.latencies.push((self.current as u16, now_ns - self.now_ns));
+        self.now_ns = now_ns;
+    }
+
+    /// Notes the error and leaves the transaction by ROLLBACK. Returns whether the connection was lost.
+    fn give_up(&mut self, fault: &Fault, errors: &mut Vec<(ErrorKey, String)>) -> bool {
+        errors.push(error(statement_name(self.plan, self.current), fault));
+        let mut lost = fault.class == FaultClass::ConnectionLost;
+        if self.open && !lost {
+            self.sent.other += 1;
+            if let Err(fault) = self.session.rollback() {
+                errors.push(error("ROLLBACK", &fault));
+                // A session whose transaction cannot be ended must not go on inside it.
+                lost = true;
+            }
+        }
+        self.now_ns = self.clock.now_ns();
+        lost
+    }
+}
+
+impl<S: Session> Player for Attempt<'_, S> {
+    type Fault = Fault;
+
+    fn begin(&mut self, writes: bool) -> Result<(), Fault> {
+        self.current = begin_index(self.plan);
+        self.sent.other += 1;
+        self.session.begin(writes)?;
+        self.open = true;
+        self.answered();
+        Ok(())
+    }
+
+    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
+        self.current = call.statement;
+        match self.plan.statements[call.statement].kind {
+            Kind::Read => self.sent.reads += 1,
+            Kind::Write => self.sent.writes += 1,
+            Kind::Other => self.sent.other += 1,
+        }
+        self.session.execute(call)?;
+        self.answered();
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Fault> {
+        self.current = commit_index(self.plan);
+        self.sent.other += 1;
+        self.session.commit()?;
+        self.open = false;
+        self.answered();
+        Ok(())
+    }
+}
+
+/// BEGIN and COMMIT are timed under the two numbers after the plan's own statements.
+pub(super) fn begin_index(plan: &Plan) -> usize {
+    plan.statements.len()
+}
+
+pub(super) fn commit_index(plan: &Plan) -> usize {
+    plan.statements.len() + 1
+}
+
+pub(super) fn statement_name(plan: &Plan, index: usize) -> &str {
+    match index - index.min(plan.statements.len()) {
+        0 if index < plan.statements.len() => &plan.statements[index].name,
+        0 => "BEGIN",
+        _ => "COMMIT",
+    }
+}
+
+fn error(statement: &str, fault: &Fault) -> (ErrorKey, String) {
+    let key = ErrorKey {
+        code: fault.code,
+        sqlstate: fault.sqlstate.clone(),
+        class: fault.class.name(),
+        statement: statement.to_string(),
+    };
+    (key, fault.message.clone())
+}

@@ -1,0 +1,170 @@
+//! What was measured: counters, latency histograms and the series of intervals.
+//!
+//! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
+//! * [`client`]: what this machine and this process used meanwhile.
+//!
+//! Times are nanoseconds since the run's origin; histograms hold nanoseconds with three significant digits.
+//! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
+
+pub mod client;
+pub mod recorder;
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+pub use recorder::{Outcome, Recorder, Sample, Window};
+
+/// Latencies in nanoseconds.
+pub type Histogram = hdrhistogram::Histogram<u64>;
+
+/// The longest latency a histogram holds, one hour; a longer one is recorded as this.
+const LONGEST_NS: u64 = 3_600_000_000_000;
+
+/// An empty histogram of full range, so that recording never allocates.
+pub fn histogram() -> Histogram {
+    Histogram::new_with_max(LONGEST_NS, 3).expect("one hour at three digits is a valid range")
+}
+
+/// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statements {
+    pub reads: u64,
+    pub writes: u64,
+    pub other: u64,
+}
+
+impl Statements {
+    /// sysbench 0.5's "read/write requests", the unit of most published figures.
+    pub fn read_write_requests(self) -> u64 {
+        self.reads + self.writes
+    }
+
+    /// sysbench 1.0's "queries".
+    pub fn queries(self) -> u64 {
+        self.reads + self.writes + self.other
+    }
+}
+
+impl std::ops::AddAssign for Statements {
+    fn add_assign(&mut self, more: Statements) {
+        self.reads += more.reads;
+        self.writes += more.writes;
+        self.other += more.other;
+    }
+}
+
+/// What one kind of error is counted under.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ErrorKey {
+    /// The server's code; 0 where there is none, as for a connection that broke.
+    pub code: i64,
+    pub sqlstate: String,
+    /// What it means for the run: retried, connection lost, failed.
+    pub class: &'static str,
+    /// The statement that met it.
+    pub statement: String,
+}
+
+/// How often one kind of error came, and what its first message said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ErrorCount {
+    pub count: u64,
+    pub message: String,
+}
+
+/// Counts over some span of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Transactions that committed.
+    pub transactions: u64,
+    /// Statements of the attempts that committed.
+    pub statements: Statements,
+    /// Statements of the attempts that did not, ROLLBACK included.
+    pub failed_statements: Statements,
+    /// Attempts repeated after a deadlock, a lock timeout or the like.
+    pub retries: u64,
+    /// Transactions given up.
+    pub failed_transactions: u64,
+    pub reconnects: u64,
+    pub errors: BTreeMap<ErrorKey, ErrorCount>,
+}
+
+impl Tally {
+    pub fn merge(&mut self, more: &Tally) {
+        self.transactions += more.transactions;
+        self.statements += more.statements;
+        self.failed_statements += more.failed_statements;
+        self.retries += more.retries;
+        self.failed_transactions += more.failed_transactions;
+        self.reconnects += more.reconnects;
+        for (key, error) in &more.errors {
+            self.add_error(key, error.count, &error.message);
+        }
+    }
+
+    fn add_error(&mut self, key: &ErrorKey, count: u64, message: &str) {
+        match self.errors.get_mut(key) {
+            Some(known) => known.count += count,
+            None => {
+                self.errors.insert(key.clone(), ErrorCount { count, message: message.into() });
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        *self = Tally::default();
+    }
+
+    /// Errors of every kind, retried ones included.
+    pub fn error_count(&self) -> u64 {
+        self.errors.values().map(|error| error.count).sum()
+    }
+
+    /// Share of transactions that failed for good, from 0 to 1.
+    pub fn failure_rate(&self) -> f64 {
+        match self.transactions + self.failed_transactions {
+            0 => 0.0,
+            all => self.failed_transactions as f64 / all as f64,
+        }
+    }
+}
+
+/// One interval of the series.
+#[derive(Clone, Debug)]
+pub struct Interval {
+    /// Seconds since the window's start.
+    pub start_s: f64,
+    pub end_s: f64,
+    /// When it ended, by the wall clock.
+    pub ended_at: SystemTime,
+    pub tally: Tally,
+    pub response: Histogram,
+}
+
+/// Latency of one kind of statement over the window.
+#[derive(Clone, Debug)]
+pub struct StatementLatency {
+    pub name: String,
+    pub kind: &'static str,
+    pub latency: Histogram,
+}
+
+/// Everything one run measured.
+#[derive(Clone, Debug)]
+pub struct Measurement {
+    pub started_at: SystemTime,
+    /// Length of the window.
+    pub elapsed_s: f64,
+    /// Counts of transactions that ended inside the window.
+    pub window: Tally,
+    /// Those that ended during warm-up, and those in flight when the window closed. Never part of a rate; with
+    /// `window` they add up to all that the server saw.
+    pub warmup: Tally,
+    pub drained: Tally,
+    /// Connections whose transaction had not ended when the program stopped waiting.
+    pub unfinished: u32,
+    pub response: Histogram,
+    pub statements: Vec<StatementLatency>,
+    pub series: Vec<Interval>,
+    pub client: client::Usage,
+}

@@ -1,0 +1,118 @@
+//! What a reader must know before believing a report's figures. Each finding has a code and says what to do.
+
+use serde::{Deserialize, Serialize};
+
+use super::{RunReport, Status};
+
+/// Share of the machine above which the client, not the server, may have been the limit.
+const CLIENT_LIMIT: f64 = 0.8;
+/// The same for everything on the machine together.
+const MACHINE_LIMIT: f64 = 0.95;
+/// CPU time taken away by the hypervisor that is worth a word.
+const STEAL_LIMIT: f64 = 0.05;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Stable, for scripts.
+    pub code: String,
+    pub message: String,
+    pub advice: String,
+}
+
+impl Finding {
+    pub fn new(code: &str, message: impl Into<String>, advice: impl Into<String>) -> Finding {
+        Finding { code: code.into(), message: message.into(), advice: advice.into() }
+    }
+}
+
+/// All that can be seen in the report itself.
+pub(super) fn find(report: &RunReport) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    findings.extend(ending(report));
+    findings.extend(errors(report));
+    findings.extend(client(report));
+    findings
+}
+
+fn ending(report: &RunReport) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let elapsed_s = report.totals.elapsed_s;
+    match report.status {
+        Status::Completed => {}
+        Status::Interrupted => findings.push(Finding::new(
+            "interrupted",
+            format!("the run was stopped after {elapsed_s:.1} s"),
+            "the figures hold for that time only",
+        )),
+        Status::TooManyErrors => findings.push(Finding::new(
+            "too-many-errors",
+            format!(
+                "the run was stopped after {elapsed_s:.1} s: {:.1} % of transactions failed, more than --max-error-rate {:.1} %",
+                100.0 * report.totals.failure_rate(),
+                100.0 * report.spec.max_error_rate
+            ),
+            "see the errors above; do not use these figures",
+        )),
+    }
+    if report.unfinished > 0 {
+        findings.push(Finding::new(
+            "unfinished",
+            format!("{} connections still waited for an answer when the run ended", report.unfinished),
+            "the server hung or was slower than --forced-shutdown allows; their transactions are not counted",
+        ));
+    }
+    if report.totals.transactions == 0 && report.status == Status::Completed {
+        findings.push(Finding::new(
+            "no-transactions",
+            "not one transaction ended inside the measured window",
+            "run longer (--time), or look at the server",
+        ));
+    }
+    findings
+}
+
+fn errors(report: &RunReport) -> Option<Finding> {
+    let failed = report.totals.failed_transactions;
+    (failed > 0 && report.status != Status::TooManyErrors).then(|| {
+        Finding::new(
+            "failed-transactions",
+            format!("{failed} transactions failed ({:.2} %)", 100.0 * report.totals.failure_rate()),
+            "they are in no rate and in no latency; see the errors by code",
+        )
+    })
+}
+
+fn client(report: &RunReport) -> Vec<Finding> {
+    let client = &report.client;
+    let percent = |share: f64| (100.0 * share).round();
+    let mut findings = Vec::new();
+    if client.process_share >= CLIENT_LIMIT {
+        findings.push(Finding::new(
+            "client-saturated",
+            format!(
+                "oltpbench itself used {} % of this machine's {} cores",
+                percent(client.process_share),
+                client.cores
+            ),
+            "the server may be faster than these figures: use a larger client machine, or several",
+        ));
+    } else if let Some(machine) = client.machine_share.filter(|&share| share >= MACHINE_LIMIT) {
+        findings.push(Finding::new(
+            "client-machine-busy",
+            format!(
+                "this machine was {} % busy, {} % of it by oltpbench",
+                percent(machine),
+                percent(client.process_share / machine)
+            ),
+            "something else runs here, such as the server itself: figures from a client machine of its own are higher",
+        ));
+    }
+    if let Some(steal) = client.steal_share.filter(|&share| share >= STEAL_LIMIT) {
+        findings.push(Finding::new(
+            "client-steal",
+            format!("the hypervisor took {} % of this machine's CPU time away", percent(steal)),
+            "use a client machine with dedicated cores",
+        ));
+    }
+    findings
+}

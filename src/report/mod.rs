@@ -1,0 +1,499 @@
+//! The report: one JSON document a run, and the text that is printed from it.
+//!
+//! Everything printed is a view of [`RunReport`]. Its fields are plain and named with their units; a change of their
+//! meaning changes [`SCHEMA_VERSION`]. It is built from what was measured and from a [`Setup`] that the caller fills
+//! in, and never holds a password.
+//!
+//! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
+
+pub mod findings;
+pub mod text;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use serde::{Deserialize, Serialize};
+
+use crate::metrics::client::Usage;
+use crate::metrics::{ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally};
+
+pub use findings::Finding;
+
+/// Version of the document's layout.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One run, as it is saved.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunReport {
+    pub schema_version: u32,
+    pub oltpbench_version: String,
+    pub status: Status,
+    /// Start of the measured window, UTC, RFC 3339.
+    pub started_at: String,
+    pub spec: Spec,
+    pub target: Target,
+    pub client: Client,
+    pub totals: Totals,
+    /// Transactions that ended before the window and after it. They are in no rate; with `totals` they add up to
+    /// what the server saw.
+    pub warmup: Totals,
+    pub drained: Totals,
+    /// Connections whose last transaction had not ended when the run stopped waiting for it.
+    pub unfinished: u32,
+    pub latency_us: Latencies,
+    pub statements: Vec<Statement>,
+    pub series: Vec<SeriesEntry>,
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    Completed,
+    Interrupted,
+    /// Ended early, since more transactions failed than were allowed.
+    TooManyErrors,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Spec {
+    pub workload: String,
+    pub profile: Option<Profile>,
+    pub threads: u32,
+    /// `None` is no limit.
+    pub time_s: Option<f64>,
+    pub events: Option<u64>,
+    pub warmup_time_s: f64,
+    pub interval_s: f64,
+    /// How statements reach the server: `prepared` or `text`.
+    pub protocol: String,
+    pub rand_type: String,
+    pub rand_seed: u64,
+    pub max_retries: u32,
+    pub max_error_rate: f64,
+    /// The workload's own options.
+    pub options: Vec<WorkloadOption>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Profile {
+    pub name: String,
+    /// Options that the command line set to something else than the profile.
+    pub changed: Vec<ProfileChange>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProfileChange {
+    pub option: String,
+    pub value: String,
+    pub profile_value: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct WorkloadOption {
+    pub name: String,
+    pub value: String,
+    /// `default`, `profile` or `command line`.
+    pub source: String,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// Without the password.
+    pub url: String,
+    pub version: String,
+    pub variables: BTreeMap<String, String>,
+}
+
+/// Where the load came from and what it cost there.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Client {
+    pub host: String,
+    pub kernel: String,
+    pub cores: usize,
+    pub cpu_s: f64,
+    /// Share of the machine's cores, from 0 to 1, that oltpbench used.
+    pub process_share: f64,
+    /// The same for everything on the machine, and for what the hypervisor took away; `None` where not known.
+    pub machine_share: Option<f64>,
+    pub steal_share: Option<f64>,
+}
+
+/// Counts and rates over a span of `elapsed_s` seconds; rates are 0 for spans that are not timed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    pub elapsed_s: f64,
+    pub transactions: u64,
+    pub tps: f64,
+    /// Reads and writes: sysbench 0.5's read/write requests.
+    pub read_write_requests: u64,
+    pub rps: f64,
+    /// Reads, writes and others: sysbench 1.0's queries.
+    pub queries: u64,
+    pub qps: f64,
+    pub reads: u64,
+    pub writes: u64,
+    pub other: u64,
+    pub retries: u64,
+    pub failed_transactions: u64,
+    /// Statements of attempts that did not commit; not in the counts above.
+    pub failed_attempts: FailedAttempts,
+    pub reconnects: u64,
+    pub errors: Vec<ErrorEntry>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailedAttempts {
+    pub reads: u64,
+    pub writes: u64,
+    pub other: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorEntry {
+    pub code: i64,
+    pub sqlstate: String,
+    pub class: String,
+    pub statement: String,
+    pub count: u64,
+    /// The first one's message.
+    pub message: String,
+}
+
+/// Response time counts from when a transaction was due, service time from when it was sent; in a closed loop they
+/// are the same.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Latencies {
+    pub response: Latency,
+    pub service: Latency,
+}
+
+/// A latency distribution in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    pub count: u64,
+    pub mean: f64,
+    pub min: f64,
+    pub p50: f64,
+    pub p90: f64,
+    pub p95: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+    /// HdrHistogram V2, deflated, base64; its values are nanoseconds.
+    pub histogram: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Statement {
+    pub name: String,
+    pub kind: String,
+    pub latency_us: Latency,
+}
+
+/// One interval.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SeriesEntry {
+    pub start_s: f64,
+    pub end_s: f64,
+    /// Its end by the wall clock, UTC, RFC 3339 with milliseconds.
+    pub ended_at: String,
+    pub transactions: u64,
+    pub tps: f64,
+    pub rps: f64,
+    pub qps: f64,
+    pub retries: u64,
+    pub failed_transactions: u64,
+    pub errors: u64,
+    pub mean_us: f64,
+    pub p50_us: f64,
+    pub p95_us: f64,
+    pub p99_us: f64,
+    pub max_us: f64,
+}
+
+/// What the caller knows of a run beside its measurement.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub spec: Spec,
+    pub target: Target,
+    /// What was noticed before the run, such as a protocol that had to be replaced.
+    pub findings: Vec<Finding>,
+}
+
+impl RunReport {
+    pub fn new(setup: Setup, measurement: &Measurement, status: Status) -> RunReport {
+        let response = Latency::new(&measurement.response);
+        let mut report = RunReport {
+            schema_version: SCHEMA_VERSION,
+            oltpbench_version: env!("CARGO_PKG_VERSION").to_string(),
+            status,
+            started_at: humantime::format_rfc3339_millis(measurement.started_at).to_string(),
+            spec: setup.spec,
+            target: setup.target,
+            client: Client::new(&measurement.client),
+            totals: Totals::new(&measurement.window, measurement.elapsed_s),
+            warmup: Totals::new(&measurement.warmup, 0.0),
+            drained: Totals::new(&measurement.drained, 0.0),
+            unfinished: measurement.unfinished,
+            latency_us: Latencies { service: response.clone(), response },
+            statements: measurement.statements.iter().map(Statement::new).collect(),
+            series: measurement.series.iter().map(SeriesEntry::new).collect(),
+            findings: setup.findings,
+        };
+        report.findings.extend(findings::find(&report));
+        report
+    }
+}
+
+impl Totals {
+    fn new(tally: &Tally, elapsed_s: f64) -> Totals {
+        let rate = |count: u64| per_second(count, elapsed_s);
+        let Statements { reads, writes, other } = tally.statements;
+        let failed = tally.failed_statements;
+        Totals {
+            elapsed_s,
+            transactions: tally.transactions,
+            tps: rate(tally.transactions),
+            read_write_requests: tally.statements.read_write_requests(),
+            rps: rate(tally.statements.read_write_requests()),
+            queries: tally.statements.queries(),
+            qps: rate(tally.statements.queries()),
+            reads,
+            writes,
+            other,
+            retries: tally.retries,
+            failed_transactions: tally.failed_transactions,
+            failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
+            reconnects: tally.reconnects,
+            errors: tally.errors.iter().map(|(key, error)| ErrorEntry::new(key, error)).collect(),
+        }
+    }
+
+    /// Share of transactions that failed for good, from 0 to 1.
+    pub fn failure_rate(&self) -> f64 {
+        match self.transactions + self.failed_transactions {
+            0 => 0.0,
+            all => self.failed_transactions as f64 / all as f64,
+        }
+    }
+}
+
+fn per_second(count: u64, elapsed_s: f64) -> f64 {
+    if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 }
+}
+
+impl ErrorEntry {
+    fn new(key: &ErrorKey, error: &ErrorCount) -> ErrorEntry {
+        ErrorEntry {
+            code: key.code,
+            sqlstate: key.sqlstate.clone(),
+            class: key.class.to_string(),
+            statement: key.statement.clone(),
+            count: error.count,
+            message: error.message.clone(),
+        }
+    }
+}
+
+impl Latency {
+    pub fn new(histogram: &Histogram) -> Latency {
+        Latency {
+            count: histogram.len(),
+            mean: histogram.mean() / 1e3,
+            min: if histogram.is_empty() { 0.0 } else { histogram.min() as f64 / 1e3 },
+            p50: percentile_us(histogram, 50.0),
+            p90: percentile_us(histogram, 90.0),
+            p95: percentile_us(histogram, 95.0),
+            p99: percentile_us(histogram, 99.0),
+            p999: percentile_us(histogram, 99.9),
+            max: histogram.max() as f64 / 1e3,
+            histogram: encode(histogram),
+        }
+    }
+
+    /// Any percentile, from the stored histogram; 0 if it cannot be read.
+    pub fn percentile(&self, percentile: f64) -> f64 {
+        // A stored histogram keeps its extremes only to a bucket's width.
+        let percentile = |histogram| percentile_us(&histogram, percentile).clamp(self.min, self.max);
+        decode(&self.histogram).map_or(0.0, percentile)
+    }
+}
+
+/// A percentile never lies outside of what was recorded, although a histogram's buckets have a width.
+pub fn percentile_us(histogram: &Histogram, percentile: f64) -> f64 {
+    let value = histogram.value_at_percentile(percentile).clamp(histogram.min(), histogram.max().max(histogram.min()));
+    if histogram.is_empty() { 0.0 } else { value as f64 / 1e3 }
+}
+
+fn encode(histogram: &Histogram) -> String {
+    let mut bytes = Vec::new();
+    // Serialising into memory fails only on a counter above 2^63.
+    match V2DeflateSerializer::new().serialize(histogram, &mut bytes) {
+        Ok(_) => STANDARD.encode(bytes),
+        Err(_) => String::new(),
+    }
+}
+
+fn decode(text: &str) -> Option<Histogram> {
+    let bytes = STANDARD.decode(text).ok()?;
+    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
+}
+
+impl Statement {
+    fn new(statement: &StatementLatency) -> Statement {
+        Statement {
+            name: statement.name.clone(),
+            kind: statement.kind.to_string(),
+            latency_us: Latency::new(&statement.latency),
+        }
+    }
+}
+
+impl SeriesEntry {
+    fn new(interval: &Interval) -> SeriesEntry {
+        let rate = |count: u64| per_second(count, interval.end_s - interval.start_s);
+        let tally = &interval.tally;
+        SeriesEntry {
+            start_s: interval.start_s,
+            end_s: interval.end_s,
+            ended_at: humantime::format_rfc3339_millis(interval.ended_at).to_string(),
+            transactions: tally.transactions,
+            tps: rate(tally.transactions),
+            rps: rate(tally.statements.read_write_requests()),
+            qps: rate(tally.statements.queries()),
+            retries: tally.retries,
+            failed_transactions: tally.failed_transactions,
+            errors: tally.error_count(),
+            mean_us: interval.response.mean() / 1e3,
+            p50_us: percentile_us(&interval.response, 50.0),
+            p95_us: percentile_us(&interval.response, 95.0),
+            p99_us: percentile_us(&interval.response, 99.0),
+            max_us: interval.response.max() as f64 / 1e3,
+        }
+    }
+}
+
+impl Client {
+    fn new(usage: &Usage) -> Client {
+        let system = rustix::system::uname();
+        Client {
+            host: system.nodename().to_string_lossy().into_owned(),
+            kernel: format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy()),
+            cores: usage.cores,
+            cpu_s: usage.cpu_s,
+            process_share: usage.process_share,
+            machine_share: usage.machine_share,
+            steal_share: usage.steal_share,
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    #[error("the report cannot be written to {path} ({source}); give --json another file")]
+    Write { path: PathBuf, source: std::io::Error },
+}
+
+/// A JSON file to come. It is opened before a run, so that a wrong path costs no measurement, and appears under its
+/// name only once it is whole.
+pub struct JsonFile {
+    path: PathBuf,
+    sink: Sink,
+}
+
+enum Sink {
+    /// Written to the side and renamed.
+    Aside(tempfile::NamedTempFile),
+    /// A device or a pipe, such as /dev/stdout: it must be written to, not replaced.
+    Direct(std::fs::File),
+}
+
+impl JsonFile {
+    pub fn create(path: &Path) -> Result<JsonFile, ReportError> {
+        let error = |source| ReportError::Write { path: path.to_path_buf(), source };
+        let kind = std::fs::metadata(path).map(|metadata| metadata.file_type()).ok();
+        let sink = match kind {
+            Some(kind) if kind.is_dir() => return Err(error(std::io::ErrorKind::IsADirectory.into())),
+            Some(kind) if !kind.is_file() => {
+                Sink::Direct(std::fs::OpenOptions::new().write(true).open(path).map_err(error)?)
+            }
+            _ => {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+                let mut builder = tempfile::Builder::new();
+                let builder = builder.prefix(".oltpbench-").suffix(".tmp").permissions(permissions());
+                Sink::Aside(builder.tempfile_in(folder).map_err(error)?)
+            }
+        };
+        Ok(JsonFile { path: path.to_path_buf(), sink })
+    }
+
+    pub fn write(self, report: &RunReport) -> Result<(), ReportError> {
+        let JsonFile { path, sink } = self;
+        let written = match sink {
+            Sink::Direct(mut file) => write_json(&mut file, report),
+            Sink::Aside(mut file) => write_json(&mut file, report)
+                .and_then(|()| file.as_file().sync_all())
+                .and_then(|()| file.persist(&path).map(drop).map_err(|error| error.error)),
+        };
+        written.map_err(|source| ReportError::Write { path, source })
+    }
+}
+
+fn write_json(file: &mut impl Write, report: &RunReport) -> std::io::Result<()> {
+    let mut buffered = std::io::BufWriter::new(file);
+    serde_json::to_writer_pretty(&mut buffered, report)?;
+    buffered.write_all(b"\n")?;
+    buffered.flush()
+}
+
+/// A report is an ordinary file, unlike a temporary one, which only its owner may read.
+fn permissions() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o644)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::histogram;
+
+    #[test]
+    fn a_stored_histogram_gives_the_percentiles_back() {
+        let mut recorded = histogram();
+        for value_us in 1..=1000 {
+            recorded.record(value_us * 1000).unwrap();
+        }
+        let latency = Latency::new(&recorded);
+        assert_eq!(latency.count, 1000);
+        for (percentile, expected) in [(50.0, 500.0), (95.0, 950.0), (99.0, 990.0), (100.0, 1000.0)] {
+            let found = latency.percentile(percentile);
+            assert!((found - expected).abs() <= expected * 0.001, "{percentile}: {found}");
+        }
+        assert_eq!(latency.percentile(100.0), latency.max);
+    }
+
+    #[test]
+    fn no_percentile_lies_outside_of_what_was_recorded() {
+        let mut recorded = histogram();
+        recorded.record(1_234_567).unwrap();
+        let latency = Latency::new(&recorded);
+        assert!(latency.min <= latency.p50 && latency.p50 <= latency.max, "{latency:?}");
+        assert_eq!(Latency::new(&histogram()).min, 0.0);
+    }
+
+    #[test]
+    fn a_json_file_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run.json");
+        drop(JsonFile::create(&path).unwrap());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(JsonFile::create(&folder.path().join("missing/run.json")).is_err());
+        assert!(JsonFile::create(folder.path()).is_err());
+    }
+}

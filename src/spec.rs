@@ -1,0 +1,358 @@
+//! What is run against what, as plain values: the target's address and the run's settings.
+//!
+//! Invariant: a password lives only in a [`Secret`], which has no way to be printed or serialised by accident.
+//! A leaf: must not import any other module of the crate.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use url::Url;
+
+/// A password or token. Its `Debug` shows nothing, and it implements neither `Display` nor `Serialize`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The secret itself, for the one place that hands it to a server.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Whether a MySQL connection is encrypted; the names are those of the `mysql` client's --ssl-mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SslMode {
+    #[default]
+    Disabled,
+    Preferred,
+    Required,
+}
+
+impl SslMode {
+    pub const NAMES: [&'static str; 3] = ["disabled", "preferred", "required"];
+
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
+    pub fn parse(text: &str) -> Option<SslMode> {
+        match text.to_ascii_lowercase().as_str() {
+            "disabled" => Some(SslMode::Disabled),
+            "preferred" => Some(SslMode::Preferred),
+            "required" => Some(SslMode::Required),
+            _ => None,
+        }
+    }
+}
+
+/// Where a MySQL or MariaDB server is and how to log in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MySqlAddress {
+    pub host: String,
+    pub port: u16,
+    /// A Unix socket; when given, host and port are not used.
+    pub socket: Option<PathBuf>,
+    pub user: String,
+    pub password: Option<Secret>,
+    pub database: String,
+    pub ssl_mode: SslMode,
+}
+
+impl Default for MySqlAddress {
+    /// sysbench's defaults: user and database `sbtest` on localhost:3306.
+    fn default() -> Self {
+        MySqlAddress {
+            host: "localhost".into(),
+            port: 3306,
+            socket: None,
+            user: "sbtest".into(),
+            password: None,
+            database: "sbtest".into(),
+            ssl_mode: SslMode::Disabled,
+        }
+    }
+}
+
+/// How the simulated target behaves: each statement takes `service_time`, and one stall holds everything up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Simulation {
+    pub service_time: Duration,
+    /// A stall, counted from the first statement: when it begins and how long it lasts.
+    pub stall: Option<(Duration, Duration)>,
+}
+
+/// What is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TargetAddress {
+    Sqlite(PathBuf),
+    MySql(MySqlAddress),
+    Simulated(Simulation),
+}
+
+/// A target URL that cannot be used. No message repeats the URL, since it may hold a password.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SpecError {
+    #[error(
+        "the target URL is not a URL ({0}); use mysql://USER@HOST:3306/DATABASE, sqlite:FILE or simulated:?service-time=1ms"
+    )]
+    NotAUrl(String),
+    #[error("the target URL's scheme is `{0}`; oltpbench measures mysql://, sqlite: and simulated:")]
+    Scheme(String),
+    #[error("the target URL has an unknown parameter `{name}`; {scheme} takes {known}")]
+    Parameter { scheme: &'static str, name: String, known: &'static str },
+    #[error("the target URL's `{name}` is `{value}`, which is not {wanted}")]
+    Value { name: &'static str, value: String, wanted: &'static str },
+    #[error("a sqlite: URL needs a file, such as sqlite:oltpbench.sqlite")]
+    NoFile,
+}
+
+impl TargetAddress {
+    /// Parses `mysql://user:password@host:port/database?socket=PATH&ssl-mode=MODE`, `sqlite:PATH` or
+    /// `simulated:?service-time=1ms&stall-at=2s&stall-for=500ms`. `mariadb://` is the same as `mysql://`.
+    pub fn parse(text: &str) -> Result<TargetAddress, SpecError> {
+        if let Some(path) = text.strip_prefix("sqlite:") {
+            let path = path.strip_prefix("//").unwrap_or(path);
+            return if path.is_empty() { Err(SpecError::NoFile) } else { Ok(TargetAddress::Sqlite(path.into())) };
+        }
+        let url = Url::parse(text).map_err(|error| SpecError::NotAUrl(error.to_string()))?;
+        match url.scheme() {
+            "mysql" | "mariadb" => parse_mysql(&url).map(TargetAddress::MySql),
+            "simulated" => parse_simulated(&url).map(TargetAddress::Simulated),
+            other => Err(SpecError::Scheme(other.into())),
+        }
+    }
+
+    /// The address without its password, for output and reports.
+    pub fn redacted(&self) -> String {
+        match self {
+            TargetAddress::Sqlite(path) => format!("sqlite:{}", path.display()),
+            TargetAddress::MySql(address) => address.redacted(),
+            TargetAddress::Simulated(simulation) => {
+                let mut text =
+                    format!("simulated:?service-time={}", humantime::format_duration(simulation.service_time));
+                if let Some((at, length)) = simulation.stall {
+                    text += &format!(
+                        "&stall-at={}&stall-for={}",
+                        humantime::format_duration(at),
+                        humantime::format_duration(length)
+                    );
+                }
+                text
+            }
+        }
+    }
+}
+
+impl MySqlAddress {
+    fn redacted(&self) -> String {
+        let ssl = match self.ssl_mode {
+            SslMode::Disabled => String::new(),
+            mode => format!("ssl-mode={}", mode.name()),
+        };
+        match &self.socket {
+            Some(socket) => {
+                let separator = if ssl.is_empty() { "" } else { "&" };
+                format!("mysql://{}@localhost/{}?socket={}{separator}{ssl}", self.user, self.database, socket.display())
+            }
+            None => {
+                let question = if ssl.is_empty() { "" } else { "?" };
+                format!("mysql://{}@{}:{}/{}{question}{ssl}", self.user, self.host, self.port, self.database)
+            }
+        }
+    }
+}
+
+fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
+    let mut address = MySqlAddress::default();
+    if let Some(host) = url.host_str().filter(|host| !host.is_empty()) {
+        address.host = decode("host", host)?.trim_start_matches('[').trim_end_matches(']').to_string();
+    }
+    if let Some(port) = url.port() {
+        address.port = port;
+    }
+    if !url.username().is_empty() {
+        address.user = decode("user", url.username())?;
+    }
+    if let Some(password) = url.password() {
+        address.password = Some(Secret::new(decode("password", password)?));
+    }
+    let database = decode("database", url.path().trim_start_matches('/'))?;
+    if !database.is_empty() {
+        address.database = database;
+    }
+    for (name, value) in url.query_pairs() {
+        match name.as_ref() {
+            "socket" => address.socket = Some(PathBuf::from(value.into_owned())),
+            "ssl-mode" => {
+                address.ssl_mode = SslMode::parse(&value).ok_or(SpecError::Value {
+                    name: "ssl-mode",
+                    value: value.into_owned(),
+                    wanted: "disabled, preferred or required",
+                })?;
+            }
+            other => {
+                return Err(SpecError::Parameter {
+                    scheme: "mysql://",
+                    name: other.into(),
+                    known: "socket and ssl-mode",
+                });
+            }
+        }
+    }
+    Ok(address)
+}
+
+/// Undoes percent-encoding. The message of an error does not repeat the text, which may be a password.
+fn decode(name: &'static str, text: &str) -> Result<String, SpecError> {
+    let decoded = percent_encoding::percent_decode_str(text).decode_utf8();
+    decoded.map(|text| text.into_owned()).map_err(|_| SpecError::Value {
+        name,
+        value: "...".into(),
+        wanted: "UTF-8 once its %XX codes are decoded",
+    })
+}
+
+fn parse_simulated(url: &Url) -> Result<Simulation, SpecError> {
+    let mut simulation = Simulation::default();
+    let (mut stall_at, mut stall_for) = (Duration::ZERO, None);
+    for (name, value) in url.query_pairs() {
+        let duration = |name| {
+            humantime::parse_duration(&value).map_err(|_| SpecError::Value {
+                name,
+                value: value.clone().into_owned(),
+                wanted: "a duration such as 500us, 1ms or 2s",
+            })
+        };
+        match name.as_ref() {
+            "service-time" => simulation.service_time = duration("service-time")?,
+            "stall-at" => stall_at = duration("stall-at")?,
+            "stall-for" => stall_for = Some(duration("stall-for")?),
+            other => {
+                return Err(SpecError::Parameter {
+                    scheme: "simulated:",
+                    name: other.into(),
+                    known: "service-time, stall-at and stall-for",
+                });
+            }
+        }
+    }
+    simulation.stall = stall_for.map(|length| (stall_at, length));
+    Ok(simulation)
+}
+
+/// How statements reach the server; sysbench's --db-ps-mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    Prepared,
+    Text,
+}
+
+impl Protocol {
+    pub fn name(self) -> &'static str {
+        match self {
+            Protocol::Prepared => "prepared",
+            Protocol::Text => "text",
+        }
+    }
+}
+
+/// How one measurement is run.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    pub threads: u32,
+    /// Length of the measured window; `None` runs until `events` are done or the user stops it.
+    pub time: Option<Duration>,
+    /// Number of transactions after which the run ends.
+    pub events: Option<u64>,
+    pub warmup_time: Duration,
+    /// Length of an interval of the series.
+    pub interval: Duration,
+    pub seed: u64,
+    pub max_retries: u32,
+    /// Share of failed transactions, from 0 to 1, above which the run stops.
+    pub max_error_rate: f64,
+    /// How long transactions still in flight at the end of the window are waited for.
+    pub forced_shutdown: Duration,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mysql(text: &str) -> MySqlAddress {
+        match TargetAddress::parse(text) {
+            Ok(TargetAddress::MySql(address)) => address,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_full_mysql_url_is_taken_apart() {
+        let address = mysql("mysql://bench:p%40ss%2Fword@db.example:3307/shop?ssl-mode=required");
+        assert_eq!(address.host, "db.example");
+        assert_eq!(address.port, 3307);
+        assert_eq!(address.user, "bench");
+        assert_eq!(address.password.unwrap().reveal(), "p@ss/word");
+        assert_eq!(address.database, "shop");
+        assert_eq!(address.ssl_mode, SslMode::Required);
+    }
+
+    #[test]
+    fn what_a_url_leaves_out_is_sysbench_default() {
+        let address = mysql("mysql://10.0.0.5");
+        assert_eq!((address.port, address.user.as_str(), address.database.as_str()), (3306, "sbtest", "sbtest"));
+        assert_eq!(mysql("mysql://u@[::1]/d").host, "::1");
+        assert_eq!(mysql("mysql:///d?socket=/run/mysqld.sock").socket, Some("/run/mysqld.sock".into()));
+    }
+
+    #[test]
+    fn no_way_of_printing_an_address_shows_its_password() {
+        for url in ["mysql://u:hunter2@h/d", "mysql://u:hunter2@localhost/d?socket=/s"] {
+            let target = TargetAddress::parse(url).unwrap();
+            assert!(!format!("{target:?}").contains("hunter2"));
+            assert!(!target.redacted().contains("hunter2"));
+        }
+    }
+
+    #[test]
+    fn a_redacted_address_parses_to_the_same_place() {
+        for url in [
+            "mysql://u@h:3306/d",
+            "mysql://u@h:1/d?ssl-mode=required",
+            "mysql://u@localhost/d?socket=/tmp/s&ssl-mode=preferred",
+            "sqlite:a/b.sqlite",
+            "simulated:?service-time=1ms&stall-at=2s&stall-for=500ms",
+        ] {
+            let target = TargetAddress::parse(url).unwrap();
+            assert_eq!(TargetAddress::parse(&target.redacted()).unwrap(), target, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_url_says_what_is_accepted_and_never_repeats_a_password() {
+        for (url, part) in [
+            ("postgres://u:hunter2@h/d", "scheme is `postgres`"),
+            ("mysql://u:hunter2@h/d?sslmode=x", "unknown parameter `sslmode`"),
+            ("mysql://u:hunter2@h:99999/d", "not a URL"),
+            ("mysql://u:hunter2%FF@h/d", "UTF-8"),
+            ("mysql://h/d?ssl-mode=maybe", "disabled, preferred or required"),
+            ("sqlite:", "needs a file"),
+            ("simulated:?service-time=fast", "a duration such as"),
+            ("nonsense", "not a URL"),
+        ] {
+            let message = TargetAddress::parse(url).unwrap_err().to_string();
+            assert!(message.contains(part), "{url}: {message}");
+            assert!(!message.contains("hunter2"), "{message}");
+        }
+    }
+}

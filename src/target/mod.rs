@@ -1,0 +1,184 @@
+//! What is measured: MySQL and MariaDB, SQLite, or a simulation.
+//!
+//! A [`Target`] opens [`Session`]s, one for each worker, which play a plan's statements; dispatch is static, so that a
+//! worker's loop is compiled for its target. Schema, loading and server facts go over a [`Control`] connection, which
+//! nobody measures.
+//!
+//! * [`mysql`]: MySQL and MariaDB over TCP or a Unix socket.
+//! * [`sqlite`]: an embedded SQLite file.
+//! * [`simulated`]: known service times without I/O, the oracle of the engine's tests.
+//! * [`schema`]: the DDL and INSERT text of a plan's tables, in the target's dialect.
+//!
+//! Imports `workload` and `spec`. Must not import: `metrics`, `engine`, `report`, `cli`.
+
+pub mod mysql;
+pub mod schema;
+pub mod simulated;
+pub mod sqlite;
+
+use crate::workload::plan::{Argument, Arguments, Call};
+
+pub use schema::Dialect;
+
+/// What an error means for the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultClass {
+    /// The transaction lost a conflict and may be repeated: a deadlock, a lock timeout, a busy database.
+    Retry,
+    /// The session is of no more use.
+    ConnectionLost,
+    /// The transaction failed; the session goes on.
+    Failed,
+}
+
+impl FaultClass {
+    pub fn name(self) -> &'static str {
+        match self {
+            FaultClass::Retry => "retry",
+            FaultClass::ConnectionLost => "connection lost",
+            FaultClass::Failed => "failed",
+        }
+    }
+}
+
+/// An error of a target, already classified.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct Fault {
+    pub class: FaultClass,
+    /// The server's code; 0 where there is none, as for a connection that broke.
+    pub code: i64,
+    /// Empty where there is none.
+    pub sqlstate: String,
+    pub message: String,
+}
+
+/// A connection that plays statements for one worker. It is opened, used and closed on the worker's own thread.
+pub trait Session {
+    /// `writes` says whether a statement of the transaction will write.
+    fn begin(&mut self, writes: bool) -> Result<(), Fault>;
+    /// Sends one statement and reads its result to the end.
+    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault>;
+    fn commit(&mut self) -> Result<(), Fault>;
+    fn rollback(&mut self) -> Result<(), Fault>;
+}
+
+/// A connection for schema, loading, checks and facts.
+pub trait Control {
+    /// Runs one statement and gives the number of rows it changed.
+    fn run(&mut self, sql: &str) -> Result<u64, Fault>;
+    /// Runs one query and gives its rows as text, NULL as `None`.
+    fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault>;
+    /// What the report says of the server.
+    fn facts(&mut self) -> Result<Facts, Fault>;
+    /// The largest statement the server takes, in bytes.
+    fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
+}
+
+/// A database that can be prepared and cleaned up.
+pub trait Database: Sync {
+    fn dialect(&self) -> Dialect;
+    fn control(&self) -> Result<Box<dyn Control>, Fault>;
+    /// How many connections may load at once to any use, at most `wanted`.
+    fn loaders(&self, wanted: u32) -> u32;
+}
+
+/// Something whose sessions can be measured.
+pub trait Target: Send + Sync + 'static {
+    type Session: Session;
+    fn connect(&self) -> Result<Self::Session, Fault>;
+    /// File descriptors one session needs.
+    fn descriptors_per_session(&self) -> u64;
+}
+
+/// What the report says of the server.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Product and version, such as `MariaDB 10.11.14`.
+    pub version: String,
+    /// Settings that change results, by name.
+    pub variables: Vec<(String, String)>,
+}
+
+/// The value in the first column of the first row, as a number.
+pub fn first_number(rows: &[Vec<Option<String>>]) -> Option<u64> {
+    rows.first()?.first()?.as_ref()?.parse().ok()
+}
+
+/// Replaces the `?` placeholders of `sql` by literals, for statements that are sent as text. A `?` inside quotes stays.
+fn render_text(sql: &str, arguments: Arguments<'_>, dialect: Dialect, text: &mut String) {
+    text.clear();
+    let mut values = arguments.iter();
+    let mut quote = None;
+    for character in sql.chars() {
+        match (quote, character) {
+            (None, '?') => match values.next() {
+                Some(value) => render_literal(value, dialect, text),
+                None => text.push('?'),
+            },
+            (None, '\'' | '"' | '`') => {
+                quote = Some(character);
+                text.push(character);
+            }
+            (Some(open), _) if open == character => {
+                quote = None;
+                text.push(character);
+            }
+            _ => text.push(character),
+        }
+    }
+}
+
+/// Appends a value as an SQL literal.
+pub(crate) fn render_literal(value: Argument<'_>, dialect: Dialect, text: &mut String) {
+    use std::fmt::Write;
+    match value {
+        Argument::Int(number) => {
+            // Writing into a String cannot fail.
+            let _ = write!(text, "{number}");
+        }
+        // 0 asks MySQL for the next value, and is what sysbench sends.
+        Argument::Auto => text.push_str(if dialect == Dialect::MySql { "0" } else { "NULL" }),
+        Argument::Text(value) => {
+            text.push('\'');
+            // Almost no value needs escaping, and a whole copy is many times faster than one by characters.
+            match value.contains(['\'', '\\']) {
+                true => text.extend(value.chars().flat_map(|character| escaped(character, dialect))),
+                false => text.push_str(value),
+            }
+            text.push('\'');
+        }
+    }
+}
+
+fn escaped(character: char, dialect: Dialect) -> impl Iterator<Item = char> {
+    let doubled = character == '\'' || character == '\\' && dialect == Dialect::MySql;
+    std::iter::repeat_n(character, if doubled { 2 } else { 1 })
+}
+
+/// The runtime inside a session: one thread, ended with the session.
+fn session_runtime() -> Result<tokio::runtime::Runtime, Fault> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Fault {
+        class: FaultClass::ConnectionLost,
+        code: 0,
+        sqlstate: String::new(),
+        message: format!("no event loop could be made for a connection: {error}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::plan::Value;
+
+    #[test]
+    fn placeholders_become_literals_and_quoted_question_marks_stay() {
+        let values = [Value::Int(-7), Value::Text { start: 0, end: 5 }];
+        let arguments = Arguments::of(&values, "a'b\\c");
+        let mut text = String::new();
+        render_text("UPDATE `t?` SET c='?' WHERE id=? AND c=?", arguments, Dialect::MySql, &mut text);
+        assert_eq!(text, "UPDATE `t?` SET c='?' WHERE id=-7 AND c='a''b\\\\c'");
+        render_text("SELECT ?, ?", arguments, Dialect::Sqlite, &mut text);
+        assert_eq!(text, "SELECT -7, 'a''b\\c'");
+    }
+}

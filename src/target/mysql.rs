@@ -1,0 +1,301 @@
+//! MySQL and MariaDB over TCP or a Unix socket, through sqlx: one connection a session, never a pool.
+//!
+//! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
+//! one of them is set explicitly here so that the server sees what sysbench's client would send. BEGIN, COMMIT and
+//! ROLLBACK are text, since MySQL does not prepare BEGIN.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use tokio::runtime::Runtime;
+
+use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime};
+use crate::spec::{MySqlAddress, Protocol, SslMode};
+use crate::workload::plan::{Argument, Call, Plan};
+
+/// A server that does not complete a connection in this time counts as not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Variables that change results or limit a run; what a server does not have is left out of the report.
+const VARIABLES: [&str; 24] = [
+    "autocommit",
+    "binlog_format",
+    "innodb_buffer_pool_size",
+    "innodb_doublewrite",
+    "innodb_flush_log_at_trx_commit",
+    "innodb_flush_method",
+    "innodb_io_capacity",
+    "innodb_log_file_size",
+    "innodb_redo_log_capacity",
+    "innodb_thread_concurrency",
+    "log_bin",
+    "max_allowed_packet",
+    "max_connections",
+    "max_prepared_stmt_count",
+    "performance_schema",
+    "query_cache_type",
+    "read_only",
+    "sync_binlog",
+    "table_open_cache",
+    "thread_handling",
+    "transaction_isolation",
+    "tx_isolation",
+    "version",
+    "version_comment",
+];
+
+pub struct MySqlTarget {
+    address: MySqlAddress,
+    plan: Arc<Plan>,
+    protocol: Protocol,
+}
+
+impl MySqlTarget {
+    pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> MySqlTarget {
+        MySqlTarget { address, plan, protocol }
+    }
+
+    /// Prepared statements one session may hold: one for each statement and table.
+    pub fn prepared_statements_per_session(plan: &Plan) -> u64 {
+        let prepared = plan.statements.iter().filter(|statement| statement.prepared);
+        prepared.map(|statement| statement.sql.len() as u64).sum()
+    }
+
+    fn options(&self) -> MySqlConnectOptions {
+        let address = &self.address;
+        let mut options = MySqlConnectOptions::new()
+            .host(&address.host)
+            .port(address.port)
+            .username(&address.user)
+            .database(&address.database)
+            .ssl_mode(match address.ssl_mode {
+                SslMode::Disabled => MySqlSslMode::Disabled,
+                SslMode::Preferred => MySqlSslMode::Preferred,
+                SslMode::Required => MySqlSslMode::Required,
+            })
+            .charset("utf8mb4")
+            .set_names(false)
+            .timezone(None)
+            .pipes_as_concat(false)
+            .no_engine_substitution(false)
+            .statement_cache_capacity(self.plan.instances() + 8)
+            .disable_statement_logging();
+        if let Some(socket) = &address.socket {
+            options = options.socket(socket);
+        }
+        if let Some(password) = &address.password {
+            options = options.password(password.reveal());
+        }
+        options
+    }
+
+    fn open(&self) -> Result<(Runtime, MySqlConnection), Fault> {
+        let runtime = session_runtime()?;
+        let options = self.options();
+        let connection = runtime.block_on(async { tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await });
+        match connection {
+            Ok(Ok(connection)) => Ok((runtime, connection)),
+            Ok(Err(error)) => Err(connect_fault(&self.address, error)),
+            Err(_) => Err(Fault {
+                class: FaultClass::ConnectionLost,
+                code: 0,
+                sqlstate: String::new(),
+                message: format!(
+                    "no answer from {} within {} s; check the address, the firewall and that the server runs",
+                    place(&self.address),
+                    CONNECT_TIMEOUT.as_secs()
+                ),
+            }),
+        }
+    }
+}
+
+impl Target for MySqlTarget {
+    type Session = MySqlSession;
+
+    fn connect(&self) -> Result<MySqlSession, Fault> {
+        let (runtime, connection) = self.open()?;
+        let plan = Arc::clone(&self.plan);
+        Ok(MySqlSession { connection, runtime, plan, protocol: self.protocol, text: String::new() })
+    }
+
+    /// The socket and the event loop's own.
+    fn descriptors_per_session(&self) -> u64 {
+        5
+    }
+}
+
+impl Database for MySqlTarget {
+    fn dialect(&self) -> Dialect {
+        Dialect::MySql
+    }
+
+    fn control(&self) -> Result<Box<dyn Control>, Fault> {
+        let (runtime, connection) = self.open()?;
+        Ok(Box::new(MySqlControl { connection, runtime }))
+    }
+
+    fn loaders(&self, wanted: u32) -> u32 {
+        wanted
+    }
+}
+
+pub struct MySqlSession {
+    connection: MySqlConnection,
+    runtime: Runtime,
+    plan: Arc<Plan>,
+    protocol: Protocol,
+    /// The statement being sent, where it is sent as text.
+    text: String,
+}
+
+impl MySqlSession {
+    fn simple(&mut self, sql: &'static str) -> Result<(), Fault> {
+        let done = self.runtime.block_on(sqlx::raw_sql(sql).execute(&mut self.connection));
+        done.map(drop).map_err(fault)
+    }
+}
+
+impl Session for MySqlSession {
+    fn begin(&mut self, _writes: bool) -> Result<(), Fault> {
+        self.simple("BEGIN")
+    }
+
+    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
+        let sql = self.plan.sql(&call);
+        let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
+        if !prepared {
+            render_text(sql, call.arguments, Dialect::MySql, &mut self.text);
+            let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
+            return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
+        }
+        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
+        for argument in call.arguments.iter() {
+            query = match argument {
+                Argument::Int(value) => query.bind(value),
+                Argument::Text(value) => query.bind(value),
+                // 0 asks MySQL for the next value, and is what sysbench sends.
+                Argument::Auto => query.bind(0i64),
+            };
+        }
+        self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault)
+    }
+
+    fn commit(&mut self) -> Result<(), Fault> {
+        self.simple("COMMIT")
+    }
+
+    fn rollback(&mut self) -> Result<(), Fault> {
+        self.simple("ROLLBACK")
+    }
+}
+
+struct MySqlControl {
+    connection: MySqlConnection,
+    runtime: Runtime,
+}
+
+impl Control for MySqlControl {
+    fn run(&mut self, sql: &str) -> Result<u64, Fault> {
+        let query = sqlx::raw_sql(AssertSqlSafe(sql));
+        let done = self.runtime.block_on(query.execute(&mut self.connection));
+        done.map(|done| done.rows_affected()).map_err(fault)
+    }
+
+    fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
+        let query = sqlx::raw_sql(AssertSqlSafe(sql));
+        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(fault)?;
+        let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
+        texts.collect::<Result<_, _>>().map_err(fault)
+    }
+
+    fn facts(&mut self) -> Result<Facts, Fault> {
+        let list = VARIABLES.map(|name| format!("'{name}'")).join(", ");
+        let rows = self.rows(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})"))?;
+        let mut variables: Vec<(String, String)> = rows
+            .into_iter()
+            .filter_map(|row| match <[Option<String>; 2]>::try_from(row) {
+                Ok([Some(name), value]) => Some((name, value.unwrap_or_default())),
+                _ => None,
+            })
+            .collect();
+        variables.sort();
+        let value = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let version = value("version").unwrap_or("of unknown version");
+        let product = match version.contains("MariaDB") {
+            true => "MariaDB",
+            false => "MySQL",
+        };
+        Ok(Facts { version: format!("{product} {version}"), variables })
+    }
+
+    fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
+        let rows = self.rows("SELECT @@max_allowed_packet")?;
+        Ok(super::first_number(&rows).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 20))
+    }
+}
+
+/// How the server is called in messages; never with a password.
+fn place(address: &MySqlAddress) -> String {
+    match &address.socket {
+        Some(socket) => format!("socket {}", socket.display()),
+        None => format!("{}:{}", address.host, address.port),
+    }
+}
+
+/// Classifies by MySQL's error numbers (dev.mysql.com/doc/mysql-errors): a deadlock, a lock timeout and MariaDB's
+/// "record has changed" are worth another try; a server that goes away takes the connection with it.
+fn fault(error: sqlx::Error) -> Fault {
+    match &error {
+        sqlx::Error::Database(database) => {
+            let number = database.try_downcast_ref::<MySqlDatabaseError>().map_or(0, |error| error.number());
+            let class = match number {
+                1020 | 1205 | 1213 => FaultClass::Retry,
+                1053 | 1927 | 2006 | 2013 | 4031 => FaultClass::ConnectionLost,
+                _ => FaultClass::Failed,
+            };
+            let sqlstate = database.code().unwrap_or_default().into_owned();
+            Fault { class, code: i64::from(number), sqlstate, message: database.message().to_string() }
+        }
+        // Whatever else happens leaves the protocol in a state nobody knows.
+        other => Fault {
+            class: FaultClass::ConnectionLost,
+            code: 0,
+            sqlstate: String::new(),
+            message: format!("the connection broke: {other}"),
+        },
+    }
+}
+
+/// The same for connecting, where the message also says what to do.
+fn connect_fault(address: &MySqlAddress, error: sqlx::Error) -> Fault {
+    let io_kind = match &error {
+        sqlx::Error::Io(io) => Some(io.kind()),
+        _ => None,
+    };
+    let mut fault = fault(error);
+    let (place, user, database) = (place(address), &address.user, &address.database);
+    let advice = match (fault.code, io_kind) {
+        (1045 | 1698, _) => format!(
+            "{place} refuses user `{user}` with this password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password"
+        ),
+        (1044, _) => format!("user `{user}` may not use database `{database}` at {place}; grant it the rights"),
+        (1049, _) => {
+            format!("there is no database `{database}` at {place}; make it with CREATE DATABASE {database}")
+        }
+        (1040, _) => format!("{place} has no connection left; raise its max_connections or use fewer --threads"),
+        (1203 | 1226, _) => {
+            format!("{place} allows user `{user}` no more connections; raise its limit or use fewer --threads")
+        }
+        (0, Some(std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound)) => {
+            format!("no server answers at {place}; check the address and that the server runs")
+        }
+        (0, _) => format!("no connection to {place}"),
+        _ => format!("{place} refuses the connection"),
+    };
+    let code = if fault.code == 0 { String::new() } else { format!("error {}: ", fault.code) };
+    fault.message = format!("{advice} ({code}{})", fault.message);
+    fault
+}

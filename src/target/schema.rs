@@ -1,0 +1,141 @@
+//! The DDL, INSERT and maintenance text of a plan's tables, in the target's dialect.
+//!
+//! The MySQL text is that of sysbench 1.0.20 but for white space, so that both tools leave the same schema behind.
+
+use std::fmt::Write;
+
+use crate::workload::plan::{Column, ColumnType, Index, Key, TableSet};
+
+/// Whose SQL is spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    MySql,
+    Sqlite,
+}
+
+impl Dialect {
+    pub fn create_table(self, set: &TableSet, number: u32) -> String {
+        let mut columns: Vec<String> = set.columns.iter().map(|column| self.column(set, column)).collect();
+        match &set.key {
+            // SQLite takes the key of a row id alias inside the column's own definition.
+            Key::Primary(_) if self.row_id(set).is_some() => {}
+            Key::Primary(names) => columns.push(format!("PRIMARY KEY ({})", names.join(", "))),
+            Key::Plain { name, columns: names } if self == Dialect::MySql => {
+                columns.push(format!("KEY {name} ({})", names.join(", ")));
+            }
+            Key::Plain { .. } => {}
+        }
+        let exists = if set.if_not_exists { "IF NOT EXISTS " } else { "" };
+        let engine = match (&set.engine, self) {
+            (Some(engine), Dialect::MySql) => format!(" /*! ENGINE = {engine} */"),
+            _ => String::new(),
+        };
+        format!("CREATE TABLE {exists}{} ({}){engine}", set.table_name(number), columns.join(", "))
+    }
+
+    /// What must follow CREATE TABLE before the load: the key that SQLite cannot declare inside it.
+    pub fn create_key(self, set: &TableSet, number: u32) -> Option<String> {
+        match &set.key {
+            Key::Plain { name, columns } if self == Dialect::Sqlite => {
+                let table = set.table_name(number);
+                Some(format!("CREATE INDEX {name}_{table} ON {table}({})", columns.join(", ")))
+            }
+            _ => None,
+        }
+    }
+
+    /// The single integer primary key column, which in SQLite is the row id.
+    fn row_id(self, set: &TableSet) -> Option<&str> {
+        match (&set.key, self) {
+            (Key::Primary(names), Dialect::Sqlite) if names.len() == 1 => {
+                let integer = |column: &&Column| matches!(column.kind, ColumnType::Integer | ColumnType::BigInt);
+                let column = set.columns.iter().filter(integer).find(|column| column.name == names[0]);
+                column.map(|column| column.name.as_str())
+            }
+            _ => None,
+        }
+    }
+
+    fn column(self, set: &TableSet, column: &Column) -> String {
+        let mut text = format!("{} {}", column.name, column_type(column.kind));
+        if self.row_id(set) == Some(&column.name) {
+            // Only the type name INTEGER makes a primary key the row id.
+            return format!("{} INTEGER NOT NULL PRIMARY KEY", column.name);
+        }
+        match &column.default {
+            Some(default) => {
+                let _ = write!(text, " DEFAULT '{}' NOT NULL", default.replace('\'', "''"));
+            }
+            None => text.push_str(" NOT NULL"),
+        }
+        if column.auto_increment && self == Dialect::MySql {
+            text.push_str(" AUTO_INCREMENT");
+        }
+        text
+    }
+
+    pub fn create_index(self, set: &TableSet, index: &Index, number: u32) -> String {
+        format!("CREATE INDEX {} ON {}({})", index.name(number), set.table_name(number), index.columns.join(", "))
+    }
+
+    /// The start of a multi-row INSERT, up to and with VALUES.
+    pub fn insert_prefix(self, set: &TableSet, number: u32) -> String {
+        let names: Vec<&str> = set.columns.iter().map(|column| column.name.as_str()).collect();
+        format!("INSERT INTO {} ({}) VALUES ", set.table_name(number), names.join(", "))
+    }
+
+    pub fn drop_table(self, set: &TableSet, number: u32) -> String {
+        format!("DROP TABLE IF EXISTS {}", set.table_name(number))
+    }
+
+    pub fn analyze(self, set: &TableSet, number: u32) -> String {
+        match self {
+            Dialect::MySql => format!("ANALYZE TABLE {}", set.table_name(number)),
+            Dialect::Sqlite => format!("ANALYZE {}", set.table_name(number)),
+        }
+    }
+
+    /// A query that gives one row for each existing table whose name is asked for.
+    pub fn existing_tables(self, names: &[String]) -> String {
+        let list = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        match self {
+            Dialect::MySql => format!(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({list})"
+            ),
+            Dialect::Sqlite => format!("SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ({list})"),
+        }
+    }
+
+    /// A query that reads a whole table through its clustered index.
+    pub fn read_rows(self, set: &TableSet, number: u32) -> String {
+        let sum: Vec<String> = set.columns.iter().map(|column| format!("SUM(LENGTH({}))", column.name)).collect();
+        let force = match (self, &set.key) {
+            (Dialect::MySql, Key::Primary(_)) => " FORCE INDEX (PRIMARY)",
+            _ => "",
+        };
+        format!("SELECT {} FROM {}{force}", sum.join(", "), set.table_name(number))
+    }
+
+    /// A query that reads one secondary index and nothing else.
+    pub fn read_index(self, set: &TableSet, index: &Index, number: u32) -> String {
+        let force = match self {
+            Dialect::MySql => format!("FORCE INDEX ({})", index.name(number)),
+            Dialect::Sqlite => format!("INDEXED BY {}", index.name(number)),
+        };
+        format!(
+            "SELECT COUNT({}) FROM {} {force} WHERE {} IS NOT NULL",
+            index.columns[0],
+            set.table_name(number),
+            index.columns[0]
+        )
+    }
+}
+
+fn column_type(kind: ColumnType) -> String {
+    match kind {
+        ColumnType::Integer => "INTEGER".into(),
+        ColumnType::BigInt => "BIGINT".into(),
+        ColumnType::Char(length) => format!("CHAR({length})"),
+        ColumnType::Varchar(length) => format!("VARCHAR({length})"),
+    }
+}

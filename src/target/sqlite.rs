@@ -1,0 +1,207 @@
+//! An embedded SQLite file: what a newcomer measures before owning a server.
+//!
+//! Opened in WAL mode, so that readers and the one writer do not wait for each other, with synchronous = NORMAL (a
+//! commit does not wait for the disk) and a busy timeout; a writing transaction starts with BEGIN IMMEDIATE, since
+//! a lock that is upgraded later fails at once instead of waiting. Its figures say nothing of a server's.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use tokio::runtime::Runtime;
+
+use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime};
+use crate::spec::Protocol;
+use crate::workload::plan::{Argument, Call, Plan};
+
+/// How long a statement waits for the writer's lock before it counts as busy.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// SQLite's SQLITE_MAX_SQL_LENGTH as it is built by default.
+const MAX_SQL_LENGTH: usize = 1_000_000;
+
+pub struct SqliteTarget {
+    path: PathBuf,
+    plan: Arc<Plan>,
+    protocol: Protocol,
+    create: bool,
+}
+
+impl SqliteTarget {
+    /// `create` says whether a file that is not there is made; a run must not make an empty one.
+    pub fn new(path: PathBuf, plan: Arc<Plan>, protocol: Protocol, create: bool) -> SqliteTarget {
+        SqliteTarget { path, plan, protocol, create }
+    }
+
+    fn options(&self) -> SqliteConnectOptions {
+        SqliteConnectOptions::new()
+            .filename(&self.path)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Normal)
+            .busy_timeout(BUSY_TIMEOUT)
+            .foreign_keys(false)
+            .statement_cache_capacity(self.plan.instances() + 8)
+            .disable_statement_logging()
+    }
+
+    fn open(&self, options: SqliteConnectOptions) -> Result<(Runtime, SqliteConnection), Fault> {
+        let runtime = session_runtime()?;
+        let connection = runtime.block_on(options.connect()).map_err(|error| self.open_fault(error))?;
+        Ok((runtime, connection))
+    }
+
+    fn open_fault(&self, error: sqlx::Error) -> Fault {
+        let mut fault = fault(error);
+        fault.message = match fault.code & 0xff {
+            14 if !self.path.exists() => {
+                format!("there is no SQLite file {}; make it with `oltpbench prepare`", self.path.display())
+            }
+            26 => format!("{} is not an SQLite database; give another file", self.path.display()),
+            _ => format!("the SQLite file {} cannot be opened: {}", self.path.display(), fault.message),
+        };
+        fault
+    }
+}
+
+impl Target for SqliteTarget {
+    type Session = SqliteSession;
+
+    fn connect(&self) -> Result<SqliteSession, Fault> {
+        let (runtime, connection) = self.open(self.options())?;
+        let plan = Arc::clone(&self.plan);
+        Ok(SqliteSession { connection, runtime, plan, protocol: self.protocol, text: String::new() })
+    }
+
+    /// The database, its write-ahead log and shared memory, and the event loop's own.
+    fn descriptors_per_session(&self) -> u64 {
+        8
+    }
+}
+
+impl Database for SqliteTarget {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn control(&self) -> Result<Box<dyn Control>, Fault> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+            return Err(Fault {
+                class: FaultClass::Failed,
+                code: 14,
+                sqlstate: String::new(),
+                message: format!("there is no folder {} for the SQLite file; make it first", folder.display()),
+            });
+        }
+        let (runtime, connection) = self.open(self.options().create_if_missing(self.create))?;
+        Ok(Box::new(SqliteControl { connection, runtime }))
+    }
+
+    /// SQLite has one writer at a time; more connections would only wait for each other.
+    fn loaders(&self, _wanted: u32) -> u32 {
+        1
+    }
+}
+
+pub struct SqliteSession {
+    connection: SqliteConnection,
+    runtime: Runtime,
+    plan: Arc<Plan>,
+    protocol: Protocol,
+    /// The statement being sent, where it is sent as text.
+    text: String,
+}
+
+impl SqliteSession {
+    fn simple(&mut self, sql: &'static str) -> Result<(), Fault> {
+        let done = self.runtime.block_on(sqlx::raw_sql(sql).execute(&mut self.connection));
+        done.map(drop).map_err(fault)
+    }
+}
+
+impl Session for SqliteSession {
+    fn begin(&mut self, writes: bool) -> Result<(), Fault> {
+        self.simple(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" })
+    }
+
+    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
+        let sql = self.plan.sql(&call);
+        let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
+        if !prepared {
+            render_text(sql, call.arguments, Dialect::Sqlite, &mut self.text);
+            let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
+            return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
+        }
+        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
+        for argument in call.arguments.iter() {
+            query = match argument {
+                Argument::Int(value) => query.bind(value),
+                Argument::Text(value) => query.bind(value.to_owned()),
+                Argument::Auto => query.bind(None::<i64>),
+            };
+        }
+        self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault)
+    }
+
+    fn commit(&mut self) -> Result<(), Fault> {
+        self.simple("COMMIT")
+    }
+
+    fn rollback(&mut self) -> Result<(), Fault> {
+        self.simple("ROLLBACK")
+    }
+}
+
+struct SqliteControl {
+    connection: SqliteConnection,
+    runtime: Runtime,
+}
+
+impl Control for SqliteControl {
+    fn run(&mut self, sql: &str) -> Result<u64, Fault> {
+        let query = sqlx::raw_sql(AssertSqlSafe(sql));
+        let done = self.runtime.block_on(query.execute(&mut self.connection));
+        done.map(|done| done.rows_affected()).map_err(fault)
+    }
+
+    fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
+        let query = sqlx::raw_sql(AssertSqlSafe(sql));
+        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(fault)?;
+        let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
+        texts.collect::<Result<_, _>>().map_err(fault)
+    }
+
+    fn facts(&mut self) -> Result<Facts, Fault> {
+        let version = self.rows("SELECT sqlite_version()")?;
+        let version = version.into_iter().flatten().flatten().next().unwrap_or_default();
+        let mut variables = Vec::new();
+        for name in ["journal_mode", "synchronous", "cache_size", "page_size"] {
+            let value = self.rows(&format!("PRAGMA {name}"))?;
+            let value = value.into_iter().flatten().flatten().next().unwrap_or_default();
+            variables.push((name.to_string(), value));
+        }
+        Ok(Facts { version: format!("SQLite {version} (embedded)"), variables })
+    }
+
+    fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
+        Ok(MAX_SQL_LENGTH)
+    }
+}
+
+fn fault(error: sqlx::Error) -> Fault {
+    let (code, message) = match &error {
+        sqlx::Error::Database(database) => {
+            let code = database.code().and_then(|code| code.parse().ok()).unwrap_or(0);
+            (code, database.message().to_string())
+        }
+        other => (0, other.to_string()),
+    };
+    // The primary result code is the low byte: 5 is SQLITE_BUSY, 6 SQLITE_LOCKED (sqlite.org/rescode.html).
+    let class = match (&error, code & 0xff) {
+        (sqlx::Error::Database(_), 5 | 6) => FaultClass::Retry,
+        (sqlx::Error::Database(_), _) => FaultClass::Failed,
+        _ => FaultClass::ConnectionLost,
+    };
+    Fault { class, code, sqlstate: String::new(), message }
+}

@@ -1,0 +1,535 @@
+//! A module and the run's settings become a plan: names are looked up, constants folded, statement texts written out
+//! for every table.
+//!
+//! Must not import: anything but the rest of `workload`.
+
+use std::sync::Arc;
+
+use super::expression::{Compiled, Expression, Known, Scope};
+use super::file::{Action, ListFile, Module, Named, Place, Source, StatementFile, StepFile, TableFile};
+use super::plan::{
+    ArgumentSource, Build, CallSite, Column, ColumnType, Index, Key, Kind, Plan, Statement, Step, TableSet,
+    Transaction, ValueSource,
+};
+use super::{OptionValue, Settings, WorkloadError, nearest};
+
+/// The most repetitions of a step or a list, and the most tables of a set: more is a typing error.
+const MOST_REPETITIONS: i64 = 1_000_000;
+const MOST_TABLES: i64 = 1_000_000;
+/// The largest number of rows of a table.
+const MOST_ROWS: i64 = i64::MAX / 4;
+
+const PLAYING: [Known; 3] = [Known::Worker, Known::Ticket, Known::WorkerTicket];
+const IN_LIST: [Known; 4] = [Known::Worker, Known::Ticket, Known::WorkerTicket, Known::Index];
+const IN_ROW: [Known; 1] = [Known::Row];
+
+/// Compiles `module`, which is called `file` in messages that have no better place.
+pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Result<Plan, WorkloadError> {
+    let whole = Place { file: file.to_string(), line: 1, column: 1 };
+    settings.random.check().map_err(|message| WorkloadError::Settings { message })?;
+    let option = |name: &str| match name {
+        "threads" => Some(OptionValue::Int(i64::from(settings.threads))),
+        _ => {
+            let definition = module.options.iter().find(|option| option.name == name)?;
+            Some(settings.options.get(name).unwrap_or(&definition.default).clone())
+        }
+    };
+    let mut compiler = Compiler {
+        module,
+        settings,
+        option: &option,
+        tables: Vec::new(),
+        statements: Vec::new(),
+        variables: Vec::new(),
+        most_variables: 0,
+        using: Vec::new(),
+    };
+    for table in &module.tables {
+        let set = compiler.table(table)?;
+        compiler.tables.push(set);
+    }
+    let Some(transaction) = &module.transaction else {
+        return Err(whole.error("there is no transaction; add one, or extend a workload that has one"));
+    };
+    let begin = match &transaction.begin {
+        Some(source) => compiler.constant_truth(source)?,
+        None => false,
+    };
+    let steps = compiler.steps(&transaction.steps)?;
+    let (calls, writes) = compiler.count(&steps);
+    if calls == 0 {
+        return Err(whole.error("with these options a transaction has no statement; raise the number of one"));
+    }
+    Ok(Plan {
+        tables: compiler.tables,
+        statements: compiler.statements,
+        transaction: Transaction { begin, steps, writes: writes > 0, calls: calls + if begin { 2 } else { 0 } },
+        resizes_tables: module.resizes_tables,
+        slots: compiler.most_variables,
+    })
+}
+
+/// The names of all options that the module's tables and transaction look at, through blocks and statements.
+pub(super) fn used_names(module: &Module) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut sources: Vec<&Source> = Vec::new();
+    for table in module.tables.iter().map(|table| &table.value) {
+        sources.extend([&table.count, &table.rows, &table.engine].into_iter().flatten());
+        sources.extend(table.key.iter().filter_map(|key| key.primary.as_ref()));
+        sources.extend(table.indexes.iter().filter_map(|index| index.condition.as_ref()));
+        for column in &table.columns {
+            sources.extend(column.value.auto_increment.iter().chain([&column.value.value]));
+        }
+    }
+    if let Some(transaction) = &module.transaction {
+        sources.extend(&transaction.begin);
+        let mut blocks = Vec::new();
+        used_in_steps(module, &transaction.steps, &mut blocks, &mut sources);
+    }
+    for source in sources {
+        source.ast.names(&mut |name| names.push(name.to_string()));
+    }
+    names
+}
+
+fn used_in_steps<'a>(
+    module: &'a Module,
+    steps: &'a [StepFile],
+    blocks: &mut Vec<&'a str>,
+    sources: &mut Vec<&'a Source>,
+) {
+    for step in steps {
+        sources.extend(step.condition.iter().chain(&step.repeat));
+        match &step.action {
+            Action::Let(variables) => sources.extend(variables.iter().map(|variable| &variable.value)),
+            Action::Steps(steps) => used_in_steps(module, steps, blocks, sources),
+            Action::Use(name, _) => {
+                // A block that uses itself is reported when it is compiled; here it must only not loop.
+                if let Some(block) = module.blocks.iter().find(|block| &block.name == name)
+                    && !blocks.contains(&name.as_str())
+                {
+                    blocks.push(name);
+                    used_in_steps(module, &block.value, blocks, sources);
+                }
+            }
+            Action::Execute(name, _) => {
+                if let Some(statement) = module.statements.iter().find(|statement| &statement.name == name) {
+                    let statement = &statement.value;
+                    sources.extend(statement.table.iter().chain(&statement.arguments));
+                    for list in &statement.lists {
+                        sources.extend([&list.value.repeat].into_iter().chain(&list.value.arguments));
+                        sources.extend(list.value.variables.iter().map(|variable| &variable.value));
+                    }
+                }
+            }
+        }
+    }
+}
+
+struct Compiler<'a> {
+    module: &'a Module,
+    settings: &'a Settings,
+    option: &'a dyn Fn(&str) -> Option<OptionValue>,
+    tables: Vec<TableSet>,
+    statements: Vec<Statement>,
+    /// Variables in sight, outermost first; the position is the slot.
+    variables: Vec<String>,
+    most_variables: usize,
+    /// Blocks being compiled, to find one that uses itself.
+    using: Vec<String>,
+}
+
+impl Compiler<'_> {
+    fn scope<'s>(&'s self, known: &'s [Known]) -> Scope<'s> {
+        Scope { option: self.option, variables: &self.variables, known, random: &self.settings.random }
+    }
+
+    fn constant_truth(&self, source: &Source) -> Result<bool, WorkloadError> {
+        self.scope(&[]).constant_truth(&source.ast).map_err(|message| source.place.error(message))
+    }
+
+    fn int(&self, source: &Source, known: &[Known]) -> Result<Expression, WorkloadError> {
+        self.scope(known).int(&source.ast).map_err(|message| source.place.error(message))
+    }
+
+    fn optional_truth(&self, source: &Option<Source>, default: bool) -> Result<bool, WorkloadError> {
+        source.as_ref().map_or(Ok(default), |source| self.constant_truth(source))
+    }
+
+    /// A constant within bounds.
+    fn number(&self, source: &Source, low: i64, high: i64) -> Result<i64, WorkloadError> {
+        let value = self.scope(&[]).constant(&source.ast).map_err(|message| source.place.error(message))?;
+        match (low..=high).contains(&value) {
+            true => Ok(value),
+            false => Err(source.place.error(format!("this is {value}, and must be between {low} and {high}"))),
+        }
+    }
+
+    fn value(&self, source: &Source, known: &[Known]) -> Result<ValueSource, WorkloadError> {
+        let compiled = self.scope(known).compile(&source.ast).map_err(|message| source.place.error(message))?;
+        Ok(match compiled {
+            Compiled::Int(expression) => ValueSource::Int(expression),
+            Compiled::Text(text) => ValueSource::Text(text),
+            Compiled::Template(template) => ValueSource::Template(template),
+            Compiled::Auto => ValueSource::Auto,
+            Compiled::Truth(_) => return Err(source.place.error("a number or a text is needed here, not on or off")),
+        })
+    }
+
+    fn table(&self, named: &Named<TableFile>) -> Result<TableSet, WorkloadError> {
+        let Named { name, place, value: file } = named;
+        let missing = |what: &str| place.error(format!("table set `{name}` has no {what}"));
+        identifier(name, place)?;
+        let count = self.number(file.count.as_ref().ok_or_else(|| missing("count"))?, 1, MOST_TABLES)?;
+        let rows = self.number(file.rows.as_ref().ok_or_else(|| missing("rows"))?, 0, MOST_ROWS)?;
+        let columns = file.columns.iter().map(|column| self.column(column)).collect::<Result<Vec<_>, _>>()?;
+        let key = file.key.as_ref().ok_or_else(|| missing("key"))?;
+        let known = |column: &String| match columns.iter().any(|known| known.name == *column) {
+            true => Ok(()),
+            false => {
+                let nearest = nearest(column, columns.iter().map(|column| column.name.as_str()));
+                Err(place.error(format!("table set `{name}` has no column `{column}`; did you mean `{nearest}`?")))
+            }
+        };
+        if key.columns.is_empty() {
+            return Err(missing("column in its key"));
+        }
+        key.columns.iter().try_for_each(known)?;
+        let mut indexes = Vec::new();
+        for index in &file.indexes {
+            index.columns.iter().try_for_each(known)?;
+            if index.columns.is_empty() {
+                return Err(missing("column in one of its indexes"));
+            }
+            if self.optional_truth(&index.condition, true)? {
+                let build = if index.before_load { Build::BeforeLoad } else { Build::AfterLoad };
+                indexes.push(Index { name: index.name.clone(), columns: index.columns.clone(), build });
+            }
+        }
+        let engine = file.engine.as_ref().map(|source| match self.value(source, &[])? {
+            ValueSource::Text(text) => Ok(text),
+            _ => Err(source.place.error("the engine is a text")),
+        });
+        let primary = self.optional_truth(&key.primary, true)?;
+        Ok(TableSet {
+            name: name.clone(),
+            count: count as u32,
+            rows: rows as u64,
+            columns,
+            key: match primary {
+                true => Key::Primary(key.columns.clone()),
+                false => Key::Plain {
+                    name: key.name.clone().ok_or_else(|| missing("name for a key that is not primary"))?,
+                    columns: key.columns.clone(),
+                },
+            },
+            indexes,
+            engine: engine.transpose()?,
+            if_not_exists: file.if_not_exists,
+        })
+    }
+
+    fn column(&self, named: &Named<super::file::ColumnFile>) -> Result<Column, WorkloadError> {
+        let file = &named.value;
+        identifier(&named.name, &named.place)?;
+        let (kind, place) = &file.kind;
+        let kind = column_type(kind).ok_or_else(|| {
+            place.error(format!("`{kind}` is not a column type; use integer, bigint, char(N) or varchar(N)"))
+        })?;
+        Ok(Column {
+            name: named.name.clone(),
+            kind,
+            auto_increment: self.optional_truth(&file.auto_increment, false)?,
+            default: file.default.clone(),
+            value: self.value(&file.value, &IN_ROW)?,
+        })
+    }
+
+    /// Variables are seen to the end of the steps that set them.
+    fn steps(&mut self, files: &[StepFile]) -> Result<Vec<Step>, WorkloadError> {
+        let outer = self.variables.len();
+        let steps = self.open_steps(files);
+        self.variables.truncate(outer);
+        steps
+    }
+
+    /// Leaves the variables in sight.
+    fn open_steps(&mut self, files: &[StepFile]) -> Result<Vec<Step>, WorkloadError> {
+        let mut steps = Vec::new();
+        for file in files {
+            if !self.optional_truth(&file.condition, true)? {
+                continue;
+            }
+            let times = match &file.repeat {
+                Some(source) => self.number(source, 0, MOST_REPETITIONS)? as u32,
+                None => 1,
+            };
+            if times == 0 {
+                continue;
+            }
+            let inner = self.action(&file.action)?;
+            match times {
+                1 => steps.extend(inner),
+                _ => steps.push(Step::Repeat { times, steps: inner }),
+            }
+        }
+        Ok(steps)
+    }
+
+    fn action(&mut self, action: &Action) -> Result<Vec<Step>, WorkloadError> {
+        match action {
+            Action::Let(variables) => variables.iter().map(|variable| self.variable(variable)).collect(),
+            Action::Steps(steps) => self.steps(steps),
+            Action::Execute(name, place) => Ok(vec![Step::Execute(self.call(name, place)?)]),
+            Action::Use(name, place) => {
+                let Some(block) = self.module.blocks.iter().find(|block| &block.name == name) else {
+                    let nearest = nearest(name, self.module.blocks.iter().map(|block| block.name.as_str()));
+                    return Err(place.error(format!("there is no block `{name}`; did you mean `{nearest}`?")));
+                };
+                if self.using.contains(name) {
+                    let circle = [&self.using[..], std::slice::from_ref(name)].concat().join(" -> ");
+                    return Err(place.error(format!("block `{name}` uses itself: {circle}")));
+                }
+                self.using.push(name.clone());
+                // A block stands for its steps, so what it sets is seen by those that follow.
+                let steps = self.open_steps(&block.value);
+                self.using.pop();
+                steps
+            }
+        }
+    }
+
+    fn variable(&mut self, named: &Named<Source>) -> Result<Step, WorkloadError> {
+        let (slot, value) = self.assignment(named, &PLAYING)?;
+        Ok(Step::Set { slot, value })
+    }
+
+    /// Brings a variable into sight and gives its slot and what it is set to.
+    fn assignment(&mut self, named: &Named<Source>, known: &[Known]) -> Result<(usize, Expression), WorkloadError> {
+        identifier(&named.name, &named.place)?;
+        if Known::is_reserved(&named.name) {
+            return Err(named.place.error(format!("`{}` has a meaning of its own; choose another name", named.name)));
+        }
+        let value = self.int(&named.value, known)?;
+        let slot = self.variables.len();
+        self.variables.push(named.name.clone());
+        self.most_variables = self.most_variables.max(slot + 1);
+        Ok((slot, value))
+    }
+
+    fn call(&mut self, name: &str, place: &Place) -> Result<CallSite, WorkloadError> {
+        let Some(named) = self.module.statements.iter().find(|statement| statement.name == name) else {
+            let nearest = nearest(name, self.module.statements.iter().map(|statement| statement.name.as_str()));
+            return Err(place.error(format!("there is no statement `{name}`; did you mean `{nearest}`?")));
+        };
+        let file = &named.value;
+        let template = SqlTemplate::new(file, self)?;
+        let statement = match self.statements.iter().position(|statement| statement.name == name) {
+            Some(known) => known,
+            None => {
+                self.statements.push(Statement {
+                    name: name.to_string(),
+                    kind: kind(&file.kind.0, &file.kind.1)?,
+                    sql: template.texts(&self.tables),
+                    prepared: file.prepared,
+                });
+                self.statements.len() - 1
+            }
+        };
+        let table = match (&file.table, template.tables) {
+            (Some(source), _) => self.int(source, &PLAYING)?,
+            (None, 1) => Expression::Constant(1),
+            (None, count) => {
+                let message = format!("statement `{name}` does not say which of its {count} tables; add `table:`");
+                return Err(file.sql.1.error(message));
+            }
+        };
+        let arguments = template.arguments(file, self)?;
+        Ok(CallSite { statement, table, arguments })
+    }
+
+    /// Calls of the steps in all, and how many of them write.
+    fn count(&self, steps: &[Step]) -> (usize, usize) {
+        steps.iter().fold((0, 0), |(calls, writes), step| {
+            let (more_calls, more_writes) = match step {
+                Step::Set { .. } => (0, 0),
+                Step::Execute(site) => (1, usize::from(self.statements[site.statement].kind == Kind::Write)),
+                Step::Repeat { times, steps } => {
+                    let (calls, writes) = self.count(steps);
+                    (calls.saturating_mul(*times as usize), writes)
+                }
+            };
+            (calls + more_calls, writes + more_writes)
+        })
+    }
+}
+
+/// Tables and columns become part of SQL text, so their names are plain.
+fn identifier(name: &str, place: &Place) -> Result<(), WorkloadError> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) {
+        true => Ok(()),
+        false => Err(place.error(format!("`{name}` cannot be a name here; use letters, digits and _"))),
+    }
+}
+
+fn kind(text: &str, place: &Place) -> Result<Kind, WorkloadError> {
+    match text {
+        "read" => Ok(Kind::Read),
+        "write" => Ok(Kind::Write),
+        "other" => Ok(Kind::Other),
+        _ => Err(place.error(format!("`{text}` is not a kind of statement; use read, write or other"))),
+    }
+}
+
+fn column_type(text: &str) -> Option<ColumnType> {
+    let length = |prefix: &str| text.strip_prefix(prefix)?.strip_suffix(')')?.trim().parse().ok();
+    match text {
+        "integer" => Some(ColumnType::Integer),
+        "bigint" => Some(ColumnType::BigInt),
+        _ => length("char(").map(ColumnType::Char).or_else(|| length("varchar(").map(ColumnType::Varchar)),
+    }
+}
+
+/// A statement's text, cut at its placeholders.
+struct SqlTemplate<'a> {
+    pieces: Vec<Piece<'a>>,
+    /// How many tables there are to choose from; 1 where the text names none.
+    tables: u32,
+}
+
+enum Piece<'a> {
+    Text(&'a str),
+    Argument,
+    /// Index of the table set.
+    Table(usize),
+    List {
+        list: &'a ListFile,
+        times: u32,
+    },
+}
+
+impl<'a> SqlTemplate<'a> {
+    fn new(file: &'a StatementFile, compiler: &Compiler<'_>) -> Result<SqlTemplate<'a>, WorkloadError> {
+        let (sql, place) = &file.sql;
+        let mut template = SqlTemplate { pieces: Vec::new(), tables: 1 };
+        let mut sets = Vec::new();
+        let mut rest = sql.as_str();
+        while let Some(at) = find_placeholder(rest) {
+            template.pieces.push(Piece::Text(&rest[..at]));
+            if rest[at..].starts_with('?') {
+                template.pieces.push(Piece::Argument);
+                rest = &rest[at + 1..];
+                continue;
+            }
+            let end = rest[at..].find('}').ok_or_else(|| place.error("a `{` has no `}`"))? + at;
+            let name = &rest[at + 1..end];
+            rest = &rest[end + 1..];
+            if let Some(list) = file.lists.iter().find(|list| list.name == name) {
+                let times = compiler.number(&list.value.repeat, 1, MOST_REPETITIONS)? as u32;
+                template.pieces.push(Piece::List { list: &list.value, times });
+            } else if let Some(set) = compiler.tables.iter().position(|set| set.name == name) {
+                template.pieces.push(Piece::Table(set));
+                sets.push(set);
+            } else {
+                let lists = file.lists.iter().map(|list| list.name.as_str());
+                let names = compiler.tables.iter().map(|set| set.name.as_str()).chain(lists);
+                let nearest = nearest(name, names);
+                return Err(place.error(format!(
+                    "`{{{name}}}` is neither a table set nor a list of this statement; did you mean `{{{nearest}}}`?"
+                )));
+            }
+        }
+        template.pieces.push(Piece::Text(rest));
+        let mut counts = sets.iter().map(|&set| compiler.tables[set].count);
+        if let Some(first) = counts.next() {
+            template.tables = first;
+            if counts.any(|count| count != first) {
+                return Err(place.error("the table sets of one statement must have the same count"));
+            }
+        }
+        template.check_arguments(file)?;
+        Ok(template)
+    }
+
+    fn check_arguments(&self, file: &StatementFile) -> Result<(), WorkloadError> {
+        let wanted = self.pieces.iter().filter(|piece| matches!(piece, Piece::Argument)).count();
+        let given = file.arguments.len();
+        if wanted != given {
+            return Err(file.sql.1.error(format!("the text has {wanted} `?`, and there are {given} arguments")));
+        }
+        for list in &file.lists {
+            let (wanted, given) = (list.value.text.matches('?').count(), list.value.arguments.len());
+            if wanted != given {
+                return Err(list
+                    .place
+                    .error(format!("the list's text has {wanted} `?`, and there are {given} arguments")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The text for each table, its lists written out.
+    fn texts(&self, sets: &[TableSet]) -> Vec<Arc<str>> {
+        let text = |number: u32| {
+            let mut text = String::new();
+            for piece in &self.pieces {
+                match piece {
+                    Piece::Text(part) => text.push_str(part),
+                    Piece::Argument => text.push('?'),
+                    Piece::Table(set) => text.push_str(&sets[*set].table_name(number)),
+                    Piece::List { list, times } => {
+                        let parts = vec![list.text.as_str(); *times as usize];
+                        text.push_str(&parts.join(&list.join));
+                    }
+                }
+            }
+            Arc::from(text)
+        };
+        (1..=self.tables).map(text).collect()
+    }
+
+    /// The arguments in the order of the text's placeholders.
+    fn arguments(
+        &self,
+        file: &StatementFile,
+        compiler: &mut Compiler<'_>,
+    ) -> Result<Vec<ArgumentSource>, WorkloadError> {
+        let mut single = file.arguments.iter();
+        let mut arguments = Vec::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Argument => {
+                    for source in single.by_ref().take(1) {
+                        arguments.push(ArgumentSource::One(compiler.value(source, &PLAYING)?));
+                    }
+                }
+                Piece::List { list, times } => {
+                    let outer = compiler.variables.len();
+                    let variables = list.variables.iter().map(|variable| compiler.assignment(variable, &IN_LIST));
+                    let variables = variables.collect::<Result<_, _>>()?;
+                    let sources = list.arguments.iter().map(|source| compiler.value(source, &IN_LIST));
+                    let sources = sources.collect::<Result<_, _>>()?;
+                    compiler.variables.truncate(outer);
+                    arguments.push(ArgumentSource::Repeated { times: *times, variables, sources });
+                }
+                Piece::Text(_) | Piece::Table(_) => {}
+            }
+        }
+        Ok(arguments)
+    }
+}
+
+/// The next `?` or `{` outside of quotes.
+fn find_placeholder(sql: &str) -> Option<usize> {
+    let mut quote = None;
+    for (at, character) in sql.char_indices() {
+        match (quote, character) {
+            (None, '?' | '{') => return Some(at),
+            (None, '\'' | '"' | '`') => quote = Some(character),
+            (Some(open), _) if open == character => quote = None,
+            _ => {}
+        }
+    }
+    None
+}

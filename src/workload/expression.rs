@@ -1,0 +1,677 @@
+//! Small expressions: parsed once from a workload file, folded where they are constant, evaluated while playing.
+//!
+//! Integers are 64-bit. What can be computed at compile time is checked there: overflow and division by zero are
+//! errors. At run time arithmetic wraps and a division by zero gives 0, so that no argument can stop a run.
+//!
+//! Must not import: anything but the rest of `workload`.
+
+use super::OptionValue;
+use super::values::{Distribution, Random, RandomKind, RandomSettings, Template, permuted};
+
+/// Nesting beyond this is refused, so that no file can exhaust the stack.
+const DEEPEST: usize = 50;
+
+/// A parsed expression whose names are not looked up yet.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ast {
+    Int(i64),
+    Text(String),
+    Name(String),
+    Unary(Unary, Box<Ast>),
+    Binary(Binary, Box<Ast>, Box<Ast>),
+    Call(String, Vec<Ast>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unary {
+    Negate,
+    Not,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Binary {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    Remainder,
+    Equal,
+    NotEqual,
+    Less,
+    LessEqual,
+    Greater,
+    GreaterEqual,
+    And,
+    Or,
+}
+
+impl Binary {
+    /// How strongly it binds; higher is stronger. All are left-associative.
+    fn strength(self) -> u8 {
+        match self {
+            Binary::Or => 1,
+            Binary::And => 2,
+            Binary::Equal | Binary::NotEqual => 4,
+            Binary::Less | Binary::LessEqual | Binary::Greater | Binary::GreaterEqual => 4,
+            Binary::Add | Binary::Subtract => 5,
+            Binary::Multiply | Binary::Divide | Binary::Remainder => 6,
+        }
+    }
+
+    fn takes_truths(self) -> bool {
+        matches!(self, Binary::And | Binary::Or)
+    }
+
+    fn gives_truth(self) -> bool {
+        self.strength() <= 4
+    }
+}
+
+/// `not` binds stronger than `and`, weaker than comparisons.
+const NOT_STRENGTH: u8 = 3;
+const NEGATE_STRENGTH: u8 = 7;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Int(i64),
+    Text(String),
+    Name(String),
+    Operator(Binary),
+    Not,
+    Open,
+    Close,
+    Comma,
+}
+
+/// Parses a whole expression.
+pub fn parse(text: &str) -> Result<Ast, String> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { tokens: &tokens, next: 0 };
+    let ast = parser.expression(0, 0)?;
+    match parser.peek() {
+        None => Ok(ast),
+        Some(token) => Err(format!("{} is not expected here", describe(token))),
+    }
+}
+
+fn describe(token: &Token) -> String {
+    match token {
+        Token::Int(value) => format!("`{value}`"),
+        Token::Text(text) => format!("'{text}'"),
+        Token::Name(name) => format!("`{name}`"),
+        Token::Operator(operator) => format!("operator {operator:?}").to_lowercase(),
+        Token::Not => "`not`".into(),
+        Token::Open => "`(`".into(),
+        Token::Close => "`)`".into(),
+        Token::Comma => "`,`".into(),
+    }
+}
+
+fn tokens(text: &str) -> Result<Vec<Token>, String> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start();
+    while let Some(first) = rest.chars().next() {
+        let (token, length) = match first {
+            '0'..='9' => number(rest)?,
+            '\'' => quoted(rest)?,
+            'a'..='z' | 'A'..='Z' | '_' => word(rest),
+            _ => symbol(rest).ok_or_else(|| format!("`{first}` is not part of an expression"))?,
+        };
+        tokens.push(token);
+        rest = rest[length..].trim_start();
+    }
+    Ok(tokens)
+}
+
+fn number(rest: &str) -> Result<(Token, usize), String> {
+    let length = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let value = rest[..length].parse().map_err(|_| format!("{} is too large for 64 bits", &rest[..length]))?;
+    Ok((Token::Int(value), length))
+}
+
+fn quoted(rest: &str) -> Result<(Token, usize), String> {
+    let end = rest[1..].find('\'').ok_or("a text has no closing quote")?;
+    Ok((Token::Text(rest[1..=end].to_string()), end + 2))
+}
+
+fn word(rest: &str) -> (Token, usize) {
+    let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let token = match &rest[..length] {
+        "and" => Token::Operator(Binary::And),
+        "or" => Token::Operator(Binary::Or),
+        "not" => Token::Not,
+        name => Token::Name(name.to_string()),
+    };
+    (token, length)
+}
+
+fn symbol(rest: &str) -> Option<(Token, usize)> {
+    use Binary::*;
+    // Two-character symbols first, so that `<=` is not read as `<`.
+    const SYMBOLS: [(&str, Token); 14] = [
+        ("==", Token::Operator(Equal)),
+        ("!=", Token::Operator(NotEqual)),
+        ("<=", Token::Operator(LessEqual)),
+        (">=", Token::Operator(GreaterEqual)),
+        ("<", Token::Operator(Less)),
+        (">", Token::Operator(Greater)),
+        ("+", Token::Operator(Add)),
+        ("-", Token::Operator(Subtract)),
+        ("*", Token::Operator(Multiply)),
+        ("/", Token::Operator(Divide)),
+        ("%", Token::Operator(Remainder)),
+        ("(", Token::Open),
+        (")", Token::Close),
+        (",", Token::Comma),
+    ];
+    SYMBOLS.into_iter().find(|(symbol, _)| rest.starts_with(symbol)).map(|(symbol, token)| (token, symbol.len()))
+}
+
+struct Parser<'a> {
+    tokens: &'a [Token],
+    next: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.next)
+    }
+
+    /// Precedence climbing: takes operators that bind stronger than `weakest`.
+    fn expression(&mut self, weakest: u8, depth: usize) -> Result<Ast, String> {
+        if depth > DEEPEST {
+            return Err(format!("the expression is nested deeper than {DEEPEST} levels"));
+        }
+        let mut left = self.operand(depth)?;
+        while let Some(&Token::Operator(operator)) = self.peek() {
+            if operator.strength() <= weakest {
+                break;
+            }
+            self.next += 1;
+            let right = self.expression(operator.strength(), depth + 1)?;
+            left = Ast::Binary(operator, Box::new(left), Box::new(right));
+        }
+        Ok(left)
+    }
+
+    fn operand(&mut self, depth: usize) -> Result<Ast, String> {
+        let token = self.peek().cloned().ok_or("the expression ends too early")?;
+        self.next += 1;
+        match token {
+            Token::Int(value) => Ok(Ast::Int(value)),
+            Token::Text(text) => Ok(Ast::Text(text)),
+            Token::Not => self.unary(Unary::Not, NOT_STRENGTH, depth),
+            Token::Operator(Binary::Subtract) => self.unary(Unary::Negate, NEGATE_STRENGTH, depth),
+            Token::Open => {
+                let inner = self.expression(0, depth + 1)?;
+                self.expect(Token::Close)?;
+                Ok(inner)
+            }
+            Token::Name(name) if self.peek() == Some(&Token::Open) => {
+                self.next += 1;
+                self.call(name, depth)
+            }
+            Token::Name(name) => Ok(Ast::Name(name)),
+            other => Err(format!("{} is not expected here", describe(&other))),
+        }
+    }
+
+    fn unary(&mut self, operator: Unary, strength: u8, depth: usize) -> Result<Ast, String> {
+        Ok(Ast::Unary(operator, Box::new(self.expression(strength, depth + 1)?)))
+    }
+
+    fn call(&mut self, name: String, depth: usize) -> Result<Ast, String> {
+        let mut arguments = Vec::new();
+        if self.peek() != Some(&Token::Close) {
+            arguments.push(self.expression(0, depth + 1)?);
+            while self.peek() == Some(&Token::Comma) {
+                self.next += 1;
+                arguments.push(self.expression(0, depth + 1)?);
+            }
+        }
+        self.expect(Token::Close)?;
+        Ok(Ast::Call(name, arguments))
+    }
+
+    fn expect(&mut self, wanted: Token) -> Result<(), String> {
+        match self.peek() {
+            Some(token) if *token == wanted => {
+                self.next += 1;
+                Ok(())
+            }
+            Some(token) => Err(format!("{} is found where {} is expected", describe(token), describe(&wanted))),
+            None => Err(format!("{} is missing at the end", describe(&wanted))),
+        }
+    }
+}
+
+impl Ast {
+    /// Calls `visit` with every name that is used as a value.
+    pub fn names(&self, visit: &mut impl FnMut(&str)) {
+        match self {
+            Ast::Int(_) | Ast::Text(_) => {}
+            Ast::Name(name) => visit(name),
+            Ast::Unary(_, inner) => inner.names(visit),
+            Ast::Binary(_, left, right) => {
+                left.names(visit);
+                right.names(visit);
+            }
+            Ast::Call(_, arguments) => arguments.iter().for_each(|argument| argument.names(visit)),
+        }
+    }
+}
+
+/// A compiled expression of integers and truths (0 and 1).
+#[derive(Clone, Debug)]
+pub enum Expression {
+    Constant(i64),
+    /// A variable of the transaction.
+    Slot(usize),
+    Known(Known),
+    Negate(Box<Expression>),
+    Not(Box<Expression>),
+    Binary(Binary, Box<Expression>, Box<Expression>),
+    If(Box<[Expression; 3]>),
+    Draw(Box<Draw>),
+    /// A number of 32 bits that no other ticket of the run gets.
+    Unique,
+}
+
+/// A value the player knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Known {
+    Row,
+    Worker,
+    Ticket,
+    WorkerTicket,
+    /// Which repetition of a list's part this is, from 0.
+    Index,
+}
+
+#[derive(Clone, Debug)]
+pub struct Draw {
+    distribution: Distribution,
+    low: Expression,
+    high: Expression,
+}
+
+/// What an expression may use, and what is known while it is compiled.
+pub struct Scope<'a> {
+    /// The value of an option, `threads` among them.
+    pub option: &'a dyn Fn(&str) -> Option<OptionValue>,
+    /// Variables set so far, by position.
+    pub variables: &'a [String],
+    pub known: &'a [Known],
+    pub random: &'a RandomSettings,
+}
+
+/// What a compiled expression gives.
+#[derive(Clone, Debug)]
+pub enum Compiled {
+    Int(Expression),
+    Truth(Expression),
+    /// A text that is the same each time.
+    Text(String),
+    /// A text that is drawn anew each time.
+    Template(Template),
+    /// The server's next auto-increment value.
+    Auto,
+}
+
+const FUNCTIONS: [&str; 10] =
+    ["if", "auto", "uniform", "random", "gaussian", "special", "pareto", "zipfian", "unique", "string"];
+
+impl Known {
+    const ALL: [(Known, &'static str); 5] = [
+        (Known::Row, "row"),
+        (Known::Worker, "worker"),
+        (Known::Ticket, "ticket"),
+        (Known::WorkerTicket, "worker_ticket"),
+        (Known::Index, "index"),
+    ];
+
+    /// Whether a name means one of these anywhere, and so cannot be an option's or a variable's.
+    pub fn is_reserved(name: &str) -> bool {
+        Known::ALL.iter().any(|(_, known)| *known == name)
+            || matches!(name, "on" | "off" | "true" | "false" | "threads")
+    }
+}
+
+impl Scope<'_> {
+    pub fn compile(&self, ast: &Ast) -> Result<Compiled, String> {
+        match ast {
+            Ast::Int(value) => Ok(Compiled::Int(Expression::Constant(*value))),
+            Ast::Text(text) => Ok(Compiled::Text(text.clone())),
+            Ast::Name(name) => self.name(name),
+            Ast::Unary(Unary::Negate, inner) => {
+                let inner = self.int(inner)?;
+                Ok(Compiled::Int(match inner {
+                    Expression::Constant(value) => {
+                        Expression::Constant(value.checked_neg().ok_or("a constant overflows")?)
+                    }
+                    inner => Expression::Negate(Box::new(inner)),
+                }))
+            }
+            Ast::Unary(Unary::Not, inner) => {
+                let inner = self.truth(inner)?;
+                Ok(Compiled::Truth(match inner {
+                    Expression::Constant(value) => Expression::Constant(i64::from(value == 0)),
+                    inner => Expression::Not(Box::new(inner)),
+                }))
+            }
+            Ast::Binary(operator, left, right) => self.binary(*operator, left, right),
+            Ast::Call(name, arguments) => self.call(name, arguments),
+        }
+    }
+
+    /// Compiles what must be an integer.
+    pub fn int(&self, ast: &Ast) -> Result<Expression, String> {
+        match self.compile(ast)? {
+            Compiled::Int(expression) => Ok(expression),
+            Compiled::Truth(_) => Err("a number is needed here, not on or off".into()),
+            Compiled::Text(_) | Compiled::Template(_) => Err("a number is needed here, not a text".into()),
+            Compiled::Auto => Err("auto() can only be a statement's argument by itself".into()),
+        }
+    }
+
+    /// Compiles what must be on or off.
+    pub fn truth(&self, ast: &Ast) -> Result<Expression, String> {
+        match self.compile(ast)? {
+            Compiled::Truth(expression) => Ok(expression),
+            _ => Err("on or off, or a comparison, is needed here".into()),
+        }
+    }
+
+    /// Compiles what must be known now: an integer that depends on options only.
+    pub fn constant(&self, ast: &Ast) -> Result<i64, String> {
+        match self.int(ast)? {
+            Expression::Constant(value) => Ok(value),
+            _ => Err("a number that is known before the run is needed here, made of options only".into()),
+        }
+    }
+
+    /// Compiles what must be known now: on or off.
+    pub fn constant_truth(&self, ast: &Ast) -> Result<bool, String> {
+        match self.truth(ast)? {
+            Expression::Constant(value) => Ok(value != 0),
+            _ => Err("on or off that is known before the run is needed here, made of options only".into()),
+        }
+    }
+
+    fn name(&self, name: &str) -> Result<Compiled, String> {
+        if let Some(slot) = self.variables.iter().rposition(|variable| variable == name) {
+            return Ok(Compiled::Int(Expression::Slot(slot)));
+        }
+        if let Some((known, _)) = Known::ALL.iter().find(|(known, text)| *text == name && self.known.contains(known)) {
+            return Ok(Compiled::Int(Expression::Known(*known)));
+        }
+        match name {
+            "on" | "true" => return Ok(Compiled::Truth(Expression::Constant(1))),
+            "off" | "false" => return Ok(Compiled::Truth(Expression::Constant(0))),
+            _ => {}
+        }
+        match (self.option)(name) {
+            Some(OptionValue::Int(value)) => Ok(Compiled::Int(Expression::Constant(value))),
+            Some(OptionValue::Bool(value)) => Ok(Compiled::Truth(Expression::Constant(i64::from(value)))),
+            Some(OptionValue::Text(text)) => Ok(Compiled::Text(text)),
+            None => Err(format!("`{name}` is neither an option nor a variable that is set before this place")),
+        }
+    }
+
+    fn binary(&self, operator: Binary, left: &Ast, right: &Ast) -> Result<Compiled, String> {
+        let (left, right) = match operator.takes_truths() {
+            true => (self.truth(left)?, self.truth(right)?),
+            false => (self.int(left)?, self.int(right)?),
+        };
+        let expression = match (&left, &right) {
+            (Expression::Constant(left), Expression::Constant(right)) => {
+                let folded = checked(operator, *left, *right);
+                Expression::Constant(folded.ok_or("a constant overflows or is divided by zero")?)
+            }
+            _ => Expression::Binary(operator, Box::new(left), Box::new(right)),
+        };
+        Ok(if operator.gives_truth() { Compiled::Truth(expression) } else { Compiled::Int(expression) })
+    }
+
+    fn call(&self, name: &str, arguments: &[Ast]) -> Result<Compiled, String> {
+        let kind = match name {
+            "uniform" => RandomKind::Uniform,
+            "random" => self.random.kind,
+            "gaussian" => RandomKind::Gaussian,
+            "special" => RandomKind::Special,
+            "pareto" => RandomKind::Pareto,
+            "zipfian" => RandomKind::Zipfian,
+            "if" => return self.choice(arguments),
+            "unique" => {
+                return match arguments {
+                    [] => Ok(Compiled::Int(Expression::Unique)),
+                    _ => Err("unique() takes no arguments".into()),
+                };
+            }
+            "auto" => {
+                return match arguments {
+                    [] => Ok(Compiled::Auto),
+                    _ => Err("auto() takes no arguments".into()),
+                };
+            }
+            "string" => {
+                return match arguments {
+                    [Ast::Text(text)] => Ok(Compiled::Template(Template::new(text))),
+                    _ => Err("string() takes one template, such as string('###-@@@')".into()),
+                };
+            }
+            _ => {
+                let nearest = super::nearest(name, FUNCTIONS.iter().copied());
+                return Err(format!("there is no function `{name}`; did you mean `{nearest}`?"));
+            }
+        };
+        let [low, high] = arguments else { return Err(format!("{name}() takes two numbers, from and to")) };
+        let (low, high) = (self.int(low)?, self.int(high)?);
+        let mut distribution = self.random.distribution(kind);
+        if let (Expression::Constant(low), Expression::Constant(high)) = (&low, &high) {
+            if high < low {
+                return Err(format!("{name}({low}, {high}) is an empty range"));
+            }
+            distribution = distribution.for_range((high.wrapping_sub(*low) as u64).saturating_add(1));
+        }
+        Ok(Compiled::Int(Expression::Draw(Box::new(Draw { distribution, low, high }))))
+    }
+
+    /// `if(condition, a, b)`; a constant condition leaves only one branch, and the other is not looked at further
+    /// than its type.
+    fn choice(&self, arguments: &[Ast]) -> Result<Compiled, String> {
+        let [condition, then, otherwise] = arguments else {
+            return Err("if() takes three arguments: if(condition, a, b)".into());
+        };
+        match self.truth(condition)? {
+            Expression::Constant(0) => self.compile(otherwise),
+            Expression::Constant(_) => self.compile(then),
+            condition => {
+                let branches = [condition, self.int(then)?, self.int(otherwise)?];
+                Ok(Compiled::Int(Expression::If(Box::new(branches))))
+            }
+        }
+    }
+}
+
+fn checked(operator: Binary, left: i64, right: i64) -> Option<i64> {
+    let truth = |value: bool| Some(i64::from(value));
+    match operator {
+        Binary::Add => left.checked_add(right),
+        Binary::Subtract => left.checked_sub(right),
+        Binary::Multiply => left.checked_mul(right),
+        Binary::Divide => left.checked_div(right),
+        Binary::Remainder => left.checked_rem(right),
+        Binary::Equal => truth(left == right),
+        Binary::NotEqual => truth(left != right),
+        Binary::Less => truth(left < right),
+        Binary::LessEqual => truth(left <= right),
+        Binary::Greater => truth(left > right),
+        Binary::GreaterEqual => truth(left >= right),
+        Binary::And => truth(left != 0 && right != 0),
+        Binary::Or => truth(left != 0 || right != 0),
+    }
+}
+
+fn wrapping(operator: Binary, left: i64, right: i64) -> i64 {
+    match operator {
+        Binary::Add => left.wrapping_add(right),
+        Binary::Subtract => left.wrapping_sub(right),
+        Binary::Multiply => left.wrapping_mul(right),
+        // What is left are division by zero, which gives 0, and the one quotient that overflows.
+        _ => checked(operator, left, right).unwrap_or(0),
+    }
+}
+
+/// What an evaluation may look at.
+pub struct Context<'a> {
+    pub slots: &'a [i64],
+    pub row: i64,
+    pub worker: i64,
+    pub ticket: i64,
+    pub worker_ticket: i64,
+    pub index: i64,
+    pub seed: u64,
+}
+
+impl Expression {
+    pub fn evaluate(&self, context: &Context<'_>, random: &mut Random) -> i64 {
+        match self {
+            Expression::Constant(value) => *value,
+            Expression::Slot(slot) => context.slots[*slot],
+            Expression::Known(known) => match known {
+                Known::Row => context.row,
+                Known::Worker => context.worker,
+                Known::Ticket => context.ticket,
+                Known::WorkerTicket => context.worker_ticket,
+                Known::Index => context.index,
+            },
+            Expression::Negate(inner) => inner.evaluate(context, random).wrapping_neg(),
+            Expression::Not(inner) => i64::from(inner.evaluate(context, random) == 0),
+            Expression::Binary(operator, left, right) => {
+                let left = left.evaluate(context, random);
+                wrapping(*operator, left, right.evaluate(context, random))
+            }
+            Expression::If(branches) => {
+                let [condition, then, otherwise] = branches.as_ref();
+                let branch = if condition.evaluate(context, random) != 0 { then } else { otherwise };
+                branch.evaluate(context, random)
+            }
+            Expression::Draw(draw) => {
+                let low = draw.low.evaluate(context, random);
+                let high = draw.high.evaluate(context, random);
+                draw.distribution.draw(low, high, random)
+            }
+            Expression::Unique => permuted(context.ticket as u64, 32, context.seed) as i64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn scope<'a>(variables: &'a [String], random: &'a RandomSettings) -> Scope<'a> {
+        Scope {
+            option: &|name| match name {
+                "rows" => Some(OptionValue::Int(100)),
+                "skip" => Some(OptionValue::Bool(false)),
+                "engine" => Some(OptionValue::Text("innodb".into())),
+                _ => None,
+            },
+            variables,
+            known: &[Known::Worker],
+            random,
+        }
+    }
+
+    fn fold(text: &str) -> Result<i64, String> {
+        let random = RandomSettings::default();
+        match scope(&[], &random).compile(&parse(text)?)? {
+            Compiled::Int(Expression::Constant(value)) | Compiled::Truth(Expression::Constant(value)) => Ok(value),
+            other => Err(format!("not constant: {other:?}")),
+        }
+    }
+
+    #[test]
+    fn operators_bind_as_in_arithmetic_and_logic() {
+        for (text, value) in [
+            ("1 + 2 * 3", 7),
+            ("(1 + 2) * 3", 9),
+            ("10 - 2 - 3", 5),
+            ("7 / 2 % 2", 1),
+            ("-2 * -3", 6),
+            ("rows - 1", 99),
+            ("not skip and 1 < 2", 1),
+            ("not (1 == 1 or skip)", 0),
+            ("not 2 > 1", 0),
+            ("if(rows >= 100, 5, 6)", 5),
+            ("if(skip, 1 / 0, 6)", 6),
+        ] {
+            assert_eq!(fold(text), Ok(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_expressions_say_what_is_wrong() {
+        for (text, part) in [
+            ("", "ends too early"),
+            ("1 +", "ends too early"),
+            ("1 2", "`2` is not expected"),
+            ("(1", "`)` is missing"),
+            ("f(1)", "no function `f`"),
+            ("unifrom(1, 2)", "did you mean `uniform`"),
+            ("uniform(1)", "takes two numbers"),
+            ("uniform(2, 1)", "empty range"),
+            ("nobody", "neither an option nor a variable"),
+            ("1 + skip", "a number is needed"),
+            ("1 and skip", "on or off"),
+            ("engine + 1", "not a text"),
+            ("9223372036854775807 + 1", "overflows"),
+            ("99999999999999999999", "too large"),
+            ("1 / 0", "divided by zero"),
+            ("'open", "no closing quote"),
+            ("1 ? 2", "`?` is not part"),
+        ] {
+            let message = fold(text).unwrap_err();
+            assert!(message.contains(part), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn variables_shadow_options_and_later_ones_win() {
+        let random = RandomSettings::default();
+        let variables = ["id".to_string(), "rows".to_string()];
+        let compiled = scope(&variables, &random).int(&parse("rows + id + worker").unwrap()).unwrap();
+        let context = Context { slots: &[5, 7], row: 0, worker: 3, ticket: 0, worker_ticket: 0, index: 0, seed: 0 };
+        assert_eq!(compiled.evaluate(&context, &mut Random::of(&[1])), 15);
+    }
+
+    #[test]
+    fn run_time_arithmetic_never_panics() {
+        let random = RandomSettings::default();
+        let variables = ["a".to_string(), "b".to_string()];
+        for text in ["a + b", "a * b", "a / b", "a % b", "-a", "uniform(a, b)", "special(b, a)"] {
+            let compiled = scope(&variables, &random).int(&parse(text).unwrap()).unwrap();
+            for slots in [[i64::MIN, -1], [i64::MAX, 0], [i64::MIN, i64::MAX], [1, 0]] {
+                let context =
+                    Context { slots: &slots, row: 0, worker: 0, ticket: 0, worker_ticket: 0, index: 0, seed: 0 };
+                compiled.evaluate(&context, &mut Random::of(&[1]));
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_parser_never_panics(text in "[-a-z0-9_'(),+*/%<>=! ]{0,60}") {
+            let _ = parse(&text);
+        }
+
+        #[test]
+        fn sums_and_products_agree_with_rust(a in 0i64..1000, b in 0i64..1000, c in 1i64..1000) {
+            prop_assert_eq!(fold(&format!("{a} + {b} * {c}")), Ok(a + b * c));
+            prop_assert_eq!(fold(&format!("({a} + {b}) / {c} - {a} % {c}")), Ok((a + b) / c - a % c));
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! The workload file as YAML has it: its shape, its places, and what a file takes over from the one it extends.
+//!
+//! Unknown keys are errors. Every name and expression keeps its line and column, so that whatever is found wrong with
+//! it later can be shown where it stands.
+//!
+//! Must not import: anything but the rest of `workload`.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::expression::{self, Ast};
+use super::{OptionDefinition, OptionValue, WorkloadError};
+
+/// Where something stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub file: String,
+    pub line: u64,
+    pub column: u64,
+}
+
+impl Place {
+    pub fn error(&self, message: impl Into<String>) -> WorkloadError {
+        WorkloadError::InFile { place: self.clone(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// A parsed expression with its place.
+#[derive(Clone, Debug)]
+pub struct Source {
+    pub ast: Ast,
+    pub place: Place,
+}
+
+/// One file, or a file with all that it extends.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    pub description: String,
+    pub options: Vec<OptionDefinition>,
+    pub tables: Vec<Named<TableFile>>,
+    pub statements: Vec<Named<StatementFile>>,
+    pub blocks: Vec<Named<Vec<StepFile>>>,
+    pub transaction: Option<TransactionFile>,
+    pub resizes_tables: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct Named<T> {
+    pub name: String,
+    pub place: Place,
+    pub value: T,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct TableFile {
+    pub count: Option<Source>,
+    pub rows: Option<Source>,
+    pub columns: Vec<Named<ColumnFile>>,
+    pub key: Option<KeyFile>,
+    pub indexes: Vec<IndexFile>,
+    pub engine: Option<Source>,
+    pub if_not_exists: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct ColumnFile {
+    pub kind: (String, Place),
+    pub auto_increment: Option<Source>,
+    pub default: Option<String>,
+    pub value: Source,
+}
+
+#[derive(Clone, Debug)]
+pub struct KeyFile {
+    pub columns: Vec<String>,
+    /// Whether it is the primary key; it is unless said otherwise.
+    pub primary: Option<Source>,
+    pub name: Option<String>,
+}
+
+#[derive(Clone, Debug)]
+pub struct IndexFile {
+    pub name: String,
+    pub columns: Vec<String>,
+    pub condition: Option<Source>,
+    pub before_load: bool,
+}
+
+#[derive(Clone, Debug)]
+pub struct StatementFile {
+    pub kind: (String, Place),
+    pub sql: (String, Place),
+    pub table: Option<Source>,
+    pub prepared: bool,
+    pub arguments: Vec<Source>,
+    pub lists: Vec<Named<ListFile>>,
+}
+
+#[derive(Clone, Debug)]
+pub struct ListFile {
+    pub repeat: Source,
+    pub text: String,
+    pub join: String,
+    /// Variables of one repetition.
+    pub variables: Vec<Named<Source>>,
+    pub arguments: Vec<Source>,
+}
+
+#[derive(Clone, Debug)]
+pub struct TransactionFile {
+    pub begin: Option<Source>,
+    pub steps: Vec<StepFile>,
+}
+
+#[derive(Clone, Debug)]
+pub struct StepFile {
+    pub condition: Option<Source>,
+    pub repeat: Option<Source>,
+    pub action: Action,
+}
+
+#[derive(Clone, Debug)]
+pub enum Action {
+    Let(Vec<Named<Source>>),
+    Execute(String, Place),
+    Use(String, Place),
+    Steps(Vec<StepFile>),
+}
+
+/// What a file itself says, and the name of the one it extends.
+pub struct Parsed {
+    pub extends: Option<(String, Place)>,
+    pub module: Module,
+}
+
+/// Parses one file; `file` is how it is called in messages.
+pub fn parse(file: &str, text: &str) -> Result<Parsed, WorkloadError> {
+    let raw: raw::File = serde_saphyr::from_str(text).map_err(|error| yaml_error(file, &error))?;
+    Reader { file }.module(raw)
+}
+
+fn yaml_error(file: &str, error: &serde_saphyr::Error) -> WorkloadError {
+    let location = error.location();
+    let place = Place {
+        file: file.to_string(),
+        line: location.map_or(1, |location| location.line()),
+        column: location.map_or(1, |location| location.column()),
+    };
+    // The library's text may repeat the place and show the source; the first line says what is wrong.
+    let message = error.without_snippet().render_with_formatter(&serde_saphyr::UserMessageFormatter);
+    let message = message.lines().next().unwrap_or("not YAML").to_string();
+    let message = match message.find(" at line ") {
+        Some(end) => message[..end].trim_end_matches(',').to_string(),
+        None => message,
+    };
+    place.error(message)
+}
+
+impl Module {
+    /// Takes over from `base` what this file does not say itself. An option, table set, statement or block of the
+    /// same name replaces the base's; of a table set or an option, only the parts that are given.
+    pub fn extend(&mut self, mut base: Module) {
+        for own in std::mem::take(&mut self.tables) {
+            match base.tables.iter_mut().find(|table| table.name == own.name) {
+                Some(table) => table.value.replace_parts(own.value),
+                None => base.tables.push(own),
+            }
+        }
+        self.tables = base.tables;
+        self.statements = replaced(base.statements, std::mem::take(&mut self.statements));
+        self.blocks = replaced(base.blocks, std::mem::take(&mut self.blocks));
+        for own in std::mem::take(&mut self.options) {
+            match base.options.iter_mut().find(|option| option.name == own.name) {
+                Some(option) => *option = OptionDefinition { help: own.help_or(&option.help), ..own },
+                None => base.options.push(own),
+            }
+        }
+        self.options = base.options;
+        self.transaction = self.transaction.take().or(base.transaction);
+        self.resizes_tables |= base.resizes_tables;
+    }
+}
+
+fn replaced<T>(mut base: Vec<Named<T>>, own: Vec<Named<T>>) -> Vec<Named<T>> {
+    base.retain(|named| !own.iter().any(|own| own.name == named.name));
+    base.extend(own);
+    base
+}
+
+impl TableFile {
+    fn replace_parts(&mut self, own: TableFile) {
+        self.count = own.count.or(self.count.take());
+        self.rows = own.rows.or(self.rows.take());
+        self.key = own.key.or(self.key.take());
+        self.engine = own.engine.or(self.engine.take());
+        self.if_not_exists |= own.if_not_exists;
+        if !own.columns.is_empty() {
+            self.columns = own.columns;
+        }
+        if !own.indexes.is_empty() {
+            self.indexes = own.indexes;
+        }
+    }
+}
+
+/// The YAML's own shape, close to serde.
+mod raw {
+    use super::*;
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct File {
+        pub description: String,
+        pub extends: Option<Spanned<String>>,
+        #[serde(default)]
+        pub options: Ordered<Opt>,
+        #[serde(default)]
+        pub tables: Ordered<Table>,
+        #[serde(default)]
+        pub statements: Ordered<Statement>,
+        #[serde(default)]
+        pub blocks: Ordered<Vec<Spanned<Step>>>,
+        pub transaction: Option<Transaction>,
+        #[serde(default)]
+        pub resizes_tables: bool,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Opt {
+        pub default: Spanned<Scalar>,
+        pub min: Option<i64>,
+        pub max: Option<i64>,
+        #[serde(default)]
+        pub help: String,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Table {
+        pub count: Option<Spanned<Scalar>>,
+        pub rows: Option<Spanned<Scalar>>,
+        #[serde(default)]
+        pub columns: Ordered<Column>,
+        pub key: Option<Key>,
+        #[serde(default)]
+        pub indexes: Vec<Index>,
+        pub engine: Option<Spanned<Scalar>>,
+        #[serde(default)]
+        pub if_not_exists: bool,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Column {
+        pub r#type: Spanned<String>,
+        pub auto_increment: Option<Spanned<Scalar>>,
+        pub default: Option<Scalar>,
+        pub value: Spanned<Scalar>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Key {
+        pub columns: Vec<String>,
+        pub primary: Option<Spanned<Scalar>>,
+        pub name: Option<String>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Index {
+        pub name: String,
+        pub columns: Vec<String>,
+        pub r#if: Option<Spanned<Scalar>>,
+        #[serde(default)]
+        pub before_load: bool,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Statement {
+        pub kind: Spanned<String>,
+        pub sql: Spanned<String>,
+        pub table: Option<Spanned<Scalar>>,
+        pub prepared: Option<bool>,
+        #[serde(default)]
+        pub arguments: Vec<Spanned<Scalar>>,
+        #[serde(default)]
+        pub lists: Ordered<List>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct List {
+        pub repeat: Spanned<Scalar>,
+        pub text: String,
+        pub join: String,
+        #[serde(default)]
+        pub r#let: Ordered<Spanned<Scalar>>,
+        pub arguments: Vec<Spanned<Scalar>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Transaction {
+        pub begin: Option<Spanned<Scalar>>,
+        pub steps: Vec<Spanned<Step>>,
+    }
+
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub struct Step {
+        pub r#let: Option<Ordered<Spanned<Scalar>>>,
+        pub execute: Option<Spanned<String>>,
+        pub r#use: Option<Spanned<String>>,
+        pub steps: Option<Vec<Spanned<Step>>>,
+        pub r#if: Option<Spanned<Scalar>>,
+        pub repeat: Option<Spanned<Scalar>>,
+    }
+
+    /// A number, on or off, or a text, which may be an expression.
+    #[derive(Clone)]
+    pub enum Scalar {
+        Bool(bool),
+        Int(i64),
+        Text(String),
+    }
+
+    impl Scalar {
+        pub fn text(&self) -> String {
+            match self {
+                Scalar::Bool(true) => "on".into(),
+                Scalar::Bool(false) => "off".into(),
+                Scalar::Int(value) => value.to_string(),
+                Scalar::Text(text) => text.clone(),
+            }
+        }
+    }
+
+    impl<'de> Deserialize<'de> for Scalar {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+            struct ScalarVisitor;
+            impl Visitor<'_> for ScalarVisitor {
+                type Value = Scalar;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("a number, on, off, or a text")
+                }
+                fn visit_bool<E>(self, value: bool) -> Result<Scalar, E> {
+                    Ok(Scalar::Bool(value))
+                }
+                fn visit_i64<E>(self, value: i64) -> Result<Scalar, E> {
+                    Ok(Scalar::Int(value))
+                }
+                fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Scalar, E> {
+                    i64::try_from(value).map(Scalar::Int).map_err(|_| E::custom("the number is too large"))
+                }
+                fn visit_str<E>(self, value: &str) -> Result<Scalar, E> {
+                    Ok(match value {
+                        "on" => Scalar::Bool(true),
+                        "off" => Scalar::Bool(false),
+                        text => Scalar::Text(text.to_string()),
+                    })
+                }
+            }
+            deserializer.deserialize_any(ScalarVisitor)
+        }
+    }
+
+    /// A mapping in the order of the file, each key with its place.
+    pub struct Ordered<T>(pub Vec<(Spanned<String>, T)>);
+
+    impl<T> Default for Ordered<T> {
+        fn default() -> Self {
+            Ordered(Vec::new())
+        }
+    }
+
+    impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Ordered<T>, D::Error> {
+            struct MapVisitor<T>(PhantomData<T>);
+            impl<'de, T: Deserialize<'de>> Visitor<'de> for MapVisitor<T> {
+                type Value = Ordered<T>;
+                fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.write_str("names with what they mean")
+                }
+                fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<T>, A::Error> {
+                    let mut entries = Vec::new();
+                    while let Some(entry) = map.next_entry()? {
+                        entries.push(entry);
+                    }
+                    Ok(Ordered(entries))
+                }
+            }
+            deserializer.deserialize_map(MapVisitor(PhantomData))
+        }
+    }
+}
+
+/// Turns the raw shape into a module: parses expressions and attaches places.
+struct Reader<'a> {
+    file: &'a str,
+}
+
+impl Reader<'_> {
+    fn place<T>(&self, spanned: &Spanned<T>) -> Place {
+        let location = spanned.referenced;
+        Place { file: self.file.to_string(), line: location.line(), column: location.column() }
+    }
+
+    fn source(&self, spanned: &Spanned<raw::Scalar>) -> Result<Source, WorkloadError> {
+        let (text, place) = (spanned.value.text(), self.place(spanned));
+        let ast = expression::parse(&text).map_err(|message| place.error(format!("`{text}`: {message}")))?;
+        Ok(Source { ast, place })
+    }
+
+    fn optional(&self, spanned: &Option<Spanned<raw::Scalar>>) -> Result<Option<Source>, WorkloadError> {
+        spanned.as_ref().map(|spanned| self.source(spanned)).transpose()
+    }
+
+    fn sources(&self, list: &[Spanned<raw::Scalar>]) -> Result<Vec<Source>, WorkloadError> {
+        list.iter().map(|spanned| self.source(spanned)).collect()
+    }
+
+    fn text(&self, spanned: Spanned<String>) -> (String, Place) {
+        let place = self.place(&spanned);
+        (spanned.value, place)
+    }
+
+    fn named<R, T>(
+        &self,
+        entries: raw::Ordered<R>,
+        read: impl Fn(R, &Place) -> Result<T, WorkloadError>,
+    ) -> Result<Vec<Named<T>>, WorkloadError> {
+        let entry = |(key, value): (Spanned<String>, R)| {
+            let (name, place) = self.text(key);
+            let value = read(value, &place)?;
+            Ok(Named { name, place, value })
+        };
+        entries.0.into_iter().map(entry).collect()
+    }
+
+    fn module(&self, raw: raw::File) -> Result<Parsed, WorkloadError> {
+        let options = self.named(raw.options, |option, place| self.option(option, place))?;
+        let options = options.into_iter().map(|named| self.named_option(named)).collect::<Result<_, _>>()?;
+        let module = Module {
+            description: raw.description,
+            options,
+            tables: self.named(raw.tables, |table, _| self.table(table))?,
+            statements: self.named(raw.statements, |statement, _| self.statement(statement))?,
+            blocks: self.named(raw.blocks, |steps, _| self.steps(steps))?,
+            transaction: raw.transaction.map(|transaction| self.transaction(transaction)).transpose()?,
+            resizes_tables: raw.resizes_tables,
+        };
+        Ok(Parsed { extends: raw.extends.map(|extends| self.text(extends)), module })
+    }
+
+    fn option(&self, raw: raw::Opt, _place: &Place) -> Result<OptionDefinition, WorkloadError> {
+        let place = self.place(&raw.default);
+        let default = match raw.default.value {
+            raw::Scalar::Bool(value) => OptionValue::Bool(value),
+            raw::Scalar::Int(value) => OptionValue::Int(value),
+            raw::Scalar::Text(text) => OptionValue::Text(text),
+        };
+        let definition = OptionDefinition { name: String::new(), default, min: raw.min, max: raw.max, help: raw.help };
+        definition.parse(&definition.default.to_string()).map_err(|message| place.error(message))?;
+        Ok(definition)
+    }
+
+    fn named_option(&self, named: Named<OptionDefinition>) -> Result<OptionDefinition, WorkloadError> {
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !named.name.starts_with(|c: char| c.is_ascii_lowercase()) || !named.name.chars().all(plain) {
+            return Err(named
+                .place
+                .error(format!("`{}` cannot be an option's name; use lower-case letters, digits and _", named.name)));
+        }
+        if expression::Known::is_reserved(&named.name) {
+            return Err(named.place.error(format!("`{}` has a meaning of its own; choose another name", named.name)));
+        }
+        Ok(OptionDefinition { name: named.name, ..named.value })
+    }
+
+    fn table(&self, raw: raw::Table) -> Result<TableFile, WorkloadError> {
+        let column = |column: raw::Column, _: &Place| {
+            Ok(ColumnFile {
+                kind: self.text(column.r#type),
+                auto_increment: self.optional(&column.auto_increment)?,
+                default: column.default.map(|default| default.text()),
+                value: self.source(&column.value)?,
+            })
+        };
+        let index = |index: &raw::Index| {
+            Ok(IndexFile {
+                name: index.name.clone(),
+                columns: index.columns.clone(),
+                condition: self.optional(&index.r#if)?,
+                before_load: index.before_load,
+            })
+        };
+        let key = raw
+            .key
+            .map(|key| Ok(KeyFile { columns: key.columns, primary: self.optional(&key.primary)?, name: key.name }));
+        Ok(TableFile {
+            count: self.optional(&raw.count)?,
+            rows: self.optional(&raw.rows)?,
+            columns: self.named(raw.columns, column)?,
+            key: key.transpose()?,
+            indexes: raw.indexes.iter().map(index).collect::<Result<_, _>>()?,
+            engine: self.optional(&raw.engine)?,
+            if_not_exists: raw.if_not_exists,
+        })
+    }
+
+    fn statement(&self, raw: raw::Statement) -> Result<StatementFile, WorkloadError> {
+        let list = |list: raw::List, _: &Place| {
+            Ok(ListFile {
+                repeat: self.source(&list.repeat)?,
+                text: list.text,
+                join: list.join,
+                variables: self.named(list.r#let, |value, _| self.source(&value))?,
+                arguments: self.sources(&list.arguments)?,
+            })
+        };
+        Ok(StatementFile {
+            kind: self.text(raw.kind),
+            sql: self.text(raw.sql),
+            table: self.optional(&raw.table)?,
+            prepared: raw.prepared.unwrap_or(true),
+            arguments: self.sources(&raw.arguments)?,
+            lists: self.named(raw.lists, list)?,
+        })
+    }
+
+    fn transaction(&self, raw: raw::Transaction) -> Result<TransactionFile, WorkloadError> {
+        Ok(TransactionFile { begin: self.optional(&raw.begin)?, steps: self.steps(raw.steps)? })
+    }
+
+    fn steps(&self, raw: Vec<Spanned<raw::Step>>) -> Result<Vec<StepFile>, WorkloadError> {
+        raw.into_iter().map(|step| self.step(step)).collect()
+    }
+
+    fn step(&self, spanned: Spanned<raw::Step>) -> Result<StepFile, WorkloadError> {
+        let place = self.place(&spanned);
+        let raw = spanned.value;
+        let mut actions = Vec::new();
+        if let Some(variables) = raw.r#let {
+            actions.push(Action::Let(self.named(variables, |value, _| self.source(&value))?));
+        }
+        if let Some(statement) = raw.execute {
+            let (name, place) = self.text(statement);
+            actions.push(Action::Execute(name, place));
+        }
+        if let Some(block) = raw.r#use {
+            let (name, place) = self.text(block);
+            actions.push(Action::Use(name, place));
+        }
+        if let Some(steps) = raw.steps {
+            actions.push(Action::Steps(self.steps(steps)?));
+        }
+        let condition = self.optional(&raw.r#if)?;
+        let repeat = self.optional(&raw.repeat)?;
+        match actions.len() {
+            1 => Ok(StepFile { condition, repeat, action: actions.remove(0) }),
+            _ => Err(place.error("a step has exactly one of let, execute, use and steps")),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Help, and bad input: one clear line and exit code 2.
+
+mod support;
+
+use support::program::{fail, output, succeed, text};
+
+#[test]
+fn every_command_has_help_with_an_example() {
+    for command in ["prepare", "prewarm", "run", "cleanup", "workloads", "demo"] {
+        let help = succeed(&[command, "--help"]);
+        assert!(help.contains("Example") && help.contains(&format!("oltpbench {command}")), "{help}");
+    }
+    let help = succeed(&["--help"]);
+    for command in ["prepare", "prewarm", "run", "cleanup", "workloads", "demo"] {
+        assert!(help.contains(command), "{help}");
+    }
+}
+
+#[test]
+fn help_lists_the_options_of_the_workload_that_was_chosen() {
+    let help = succeed(&["run", "--mode", "read-only", "--help"]);
+    for option in ["--point-selects", "--range-size", "--skip-trx", "--tables", "--table-size", "--threads"] {
+        assert!(help.contains(option), "{option} is missing in\n{help}");
+    }
+    let help = succeed(&["run", "--workload", "select_random_points", "--help"]);
+    assert!(help.contains("--random-points") && !help.contains("--point-selects"), "{help}");
+    let help = succeed(&["run", "--mode", "point-select", "--help"]);
+    assert!(!help.contains("--order-ranges"), "an option that does nothing is offered:\n{help}");
+}
+
+#[test]
+fn dashes_and_underscores_are_the_same_in_option_names() {
+    let arguments =
+        ["run", "--url", "simulated:", "--table_size=500", "--point_selects", "3", "--skip_trx", "--events=5"];
+    let report = support::program::report(&arguments);
+    assert_eq!(report["totals"]["reads"], 5 * 7);
+    assert_eq!(report["totals"]["other"], 0);
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest() {
+    for (arguments, nearest) in [
+        (["run", "--mode", "raed-only"], "read-only"),
+        (["run", "--workload", "oltp_readonly"], "oltp_read_only"),
+        (["run", "--profile", "aurora"], "aurora-whitepaper"),
+        (["run", "--treads", "5"], "--threads"),
+        (["run", "--point-select", "5"], "--point-selects"),
+        (["workloads", "show", "oltp_readonly"], "oltp_read_only"),
+    ] {
+        let message = fail(2, &arguments);
+        assert!(message.contains(nearest), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
+fn wrong_values_are_refused_with_their_bounds() {
+    for (option, value, part) in [
+        ("--threads", "0", "1..=100000"),
+        ("--time", "-5", "between 0"),
+        ("--table-size", "many", "many"),
+        ("--tables", "0", "1"),
+        ("--percentile", "101", "at most 100"),
+        ("--rand-type", "normal", "uniform"),
+        ("--max-error-rate", "200", "between 0 and 100"),
+        ("--url", "postgres://h/d", "mysql://"),
+        ("--url", "mysql://user:hunter2@h:port/d", "not a URL"),
+        ("--json", "/nowhere/run.json", "/nowhere/run.json"),
+        ("--skip-trx", "perhaps", "on"),
+        ("--rand-pareto-h", "2", "pareto"),
+    ] {
+        let option_value = format!("{option}={value}");
+        let url: &[&str] = if option == "--url" { &[] } else { &["--url", "simulated:"] };
+        let arguments = [&["run", option_value.as_str()], url].concat();
+        let output = output(&arguments);
+        let message = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{option_value}: {message}");
+        assert!(message.contains(part), "{option_value}: {message}");
+        assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
+    }
+}
+
+#[test]
+fn a_wrong_workload_file_is_shown_by_file_line_and_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.yaml");
+    std::fs::write(&file, "description: x\nextends: sbtest\ntransaction:\n  stepz: []\n").unwrap();
+    let name = file.to_str().unwrap();
+    let message = fail(2, &["run", "--workload", name, "--url", "simulated:"]);
+    assert!(message.contains("mine.yaml:4:3"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    let message = fail(2, &["run", "--workload", "/nowhere/mine.yaml", "--url", "simulated:"]);
+    assert!(message.contains("/nowhere/mine.yaml"), "{message}");
+}
+
+#[test]
+fn a_shown_workload_can_be_run_from_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.yaml");
+    std::fs::write(&file, succeed(&["workloads", "show", "oltp_read_write"])).unwrap();
+    let report = support::program::report(&[
+        "run",
+        "--workload",
+        file.to_str().unwrap(),
+        "--url",
+        "simulated:",
+        "--events",
+        "10",
+        "--time",
+        "0",
+    ]);
+    assert_eq!(report["totals"]["queries"], 200);
+}
+
+#[test]
+fn output_has_no_colour_when_it_is_no_terminal() {
+    let output = output(&["run", "--url", "simulated:", "--events", "10"]);
+    assert!(!text(&output.stdout).contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'));
+}

@@ -1,0 +1,192 @@
+//! The engine against a target whose service times are known: counts, windows, ends and interruptions.
+//!
+//! No test here depends on how fast the machine is: lower bounds come from the service time, sums from arithmetic.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::program::{count, document, number, oltpbench, report, report_of, succeed, text};
+
+const POINT: [&str; 3] = ["run", "--mode", "point-select"];
+
+fn point(url: &str, rest: &[&str]) -> serde_json::Value {
+    report(&[&POINT[..], &["--url", url], rest].concat())
+}
+
+#[test]
+fn a_number_of_events_is_met_exactly_by_any_number_of_threads() {
+    for threads in ["1", "7", "64"] {
+        let run = point("simulated:", &["--threads", threads, "--events", "5000", "--time", "0"]);
+        assert_eq!(count(&run, "totals.transactions"), 5000);
+        assert_eq!(count(&run, "totals.reads"), 5000);
+        assert_eq!(count(&run, "drained.transactions"), 0);
+        assert_eq!(count(&run, "latency_us.response.count"), 5000);
+    }
+}
+
+#[test]
+fn rates_are_counts_over_the_window() {
+    let run = report(&["run", "--mode", "read-only", "--url", "simulated:", "--threads", "4", "--time", "1"]);
+    assert_eq!(number(&run, "totals.elapsed_s"), 1.0);
+    assert_eq!(number(&run, "totals.tps"), count(&run, "totals.transactions") as f64);
+    let transactions = count(&run, "totals.transactions");
+    assert!(transactions > 0);
+    assert_eq!(count(&run, "totals.reads"), 14 * transactions);
+    assert_eq!(count(&run, "totals.read_write_requests"), 14 * transactions);
+    assert_eq!(count(&run, "totals.queries"), 16 * transactions);
+    assert_eq!(count(&run, "totals.other"), 2 * transactions);
+}
+
+#[test]
+fn intervals_add_up_to_the_totals() {
+    let run = point("simulated:?service-time=1ms", &["--threads", "8", "--time", "1.05", "--report-interval", "0.1"]);
+    let series = run["series"].as_array().unwrap();
+    assert_eq!(series.len(), 11, "ten intervals of 0.1 s and one of 0.05 s");
+    let sum: u64 = series.iter().map(|interval| interval["transactions"].as_u64().unwrap()).sum();
+    assert_eq!(sum, count(&run, "totals.transactions"));
+    assert_eq!(series[10]["end_s"].as_f64(), Some(1.05));
+}
+
+#[test]
+fn no_latency_is_shorter_than_the_service_time_and_littles_law_holds() {
+    let run = point("simulated:?service-time=20ms", &["--threads", "8", "--time", "2"]);
+    assert!(number(&run, "latency_us.response.min") >= 20_000.0);
+    let concurrency = number(&run, "totals.tps") * number(&run, "latency_us.response.mean") / 1e6;
+    // Transactions cut off at the window's end are missing from the product: at most one of each thread.
+    assert!((7.0..=8.2).contains(&concurrency), "{concurrency}");
+}
+
+#[test]
+fn a_stall_is_seen_by_every_connection() {
+    let url = "simulated:?service-time=1ms&stall-at=300ms&stall-for=500ms";
+    let run = point(url, &["--threads", "5", "--time", "1.5"]);
+    let longest = number(&run, "latency_us.response.max");
+    assert!(longest >= 490_000.0, "{longest}");
+}
+
+#[test]
+fn warm_up_is_counted_apart_and_in_no_rate() {
+    let run = point("simulated:?service-time=5ms", &["--threads", "4", "--warmup-time", "0.5", "--time", "0.5"]);
+    assert!(count(&run, "warmup.transactions") > 0);
+    assert_eq!(number(&run, "totals.elapsed_s"), 0.5);
+    assert_eq!(count(&run, "latency_us.response.count"), count(&run, "totals.transactions"));
+}
+
+#[test]
+fn a_server_that_hangs_does_not_keep_the_run_from_ending() {
+    let started = Instant::now();
+    let run = point("simulated:?service-time=1h", &["--threads", "3", "--time", "0.3", "--forced-shutdown", "0.2"]);
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(count(&run, "unfinished"), 3);
+    assert_eq!(count(&run, "totals.transactions"), 0);
+    let codes: Vec<_> = run["findings"].as_array().unwrap().iter().map(|finding| &finding["code"]).collect();
+    assert!(codes.iter().any(|code| *code == "unfinished"), "{codes:?}");
+}
+
+#[test]
+fn a_thousand_connections_run_and_end() {
+    let run = point("simulated:?service-time=50ms", &["--threads", "1000", "--time", "1"]);
+    assert!(count(&run, "totals.transactions") >= 1000);
+    assert_eq!(count(&run, "unfinished"), 0);
+}
+
+#[test]
+fn ctrl_c_and_sigterm_report_what_was_measured() {
+    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.json");
+        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--time", "0"]].concat());
+        command.arg("--json").arg(&file).args(["--report-interval", "0.1"]);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // The first interval line shows that the run is under way.
+        let mut first = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        let run = document(&file, &output);
+        assert_eq!(run["status"], "interrupted");
+        assert!(count(&run, "totals.transactions") > 0);
+    }
+}
+
+#[test]
+fn the_same_seed_is_reported_and_a_new_one_is_drawn_otherwise() {
+    let seed = |rest: &[&str]| count(&point("simulated:", &[&["--events", "1"], rest].concat()), "spec.rand_seed");
+    assert_eq!(seed(&["--rand-seed", "42"]), 42);
+    assert_ne!(seed(&[]), seed(&[]));
+}
+
+#[test]
+fn a_profile_sets_the_published_run_and_says_what_was_changed() {
+    let run = report(&[
+        "run",
+        "--mode",
+        "read-write",
+        "--profile",
+        "aurora-whitepaper",
+        "--url",
+        "simulated:?service-time=10ms",
+        "--threads",
+        "20",
+        "--time",
+        "1",
+    ]);
+    let transactions = count(&run, "totals.transactions");
+    assert_eq!(count(&run, "totals.read_write_requests"), 4 * transactions);
+    assert_eq!(count(&run, "totals.writes"), 4 * transactions);
+    assert_eq!(run["spec"]["protocol"], "text");
+    let changed = run["spec"]["profile"]["changed"].as_array().unwrap();
+    let changed: Vec<_> = changed.iter().map(|change| (&change["option"], &change["profile_value"])).collect();
+    assert_eq!(changed.len(), 2, "{changed:?}");
+    assert_eq!((changed[0].0.as_str(), changed[0].1.as_str()), (Some("threads"), Some("1000")));
+    assert_eq!((changed[1].0.as_str(), changed[1].1.as_str()), (Some("time"), Some("600")));
+
+    let run = report(&[
+        "run",
+        "--mode",
+        "read-only",
+        "--profile",
+        "aurora-whitepaper",
+        "--url",
+        "simulated:?service-time=1ms",
+        "--threads",
+        "20",
+        "--time",
+        "1",
+    ]);
+    assert_eq!(count(&run, "totals.read_write_requests"), 10 * count(&run, "totals.transactions"));
+    assert_eq!(run["spec"]["rand_type"], "special");
+}
+
+#[test]
+fn the_report_appears_as_text_even_when_the_json_file_cannot_be_written() {
+    // Every write to /dev/full fails as on a full disk.
+    let output = oltpbench(&[&POINT[..], &["--url", "simulated:", "--events", "10", "--json", "/dev/full"]].concat())
+        .output()
+        .unwrap();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stdout.contains("transactions:                        10 "), "{stdout}");
+    assert!(stderr.contains("/dev/full") && stderr.contains("No space left"), "{stderr}");
+    assert!(std::fs::metadata("/dev/full").is_ok_and(|device| !device.is_file()), "the device was replaced");
+}
+
+#[test]
+fn the_document_carries_its_version_and_no_loose_ends() {
+    let (run, _) = report_of(oltpbench(&[&POINT[..], &["--url", "simulated:", "--events", "100"]].concat()));
+    assert_eq!(run["schema_version"], 1);
+    for key in ["spec", "target", "client", "totals", "latency_us", "statements", "series", "findings", "status"] {
+        assert!(!run[key].is_null(), "{key}");
+    }
+    assert_eq!(run["statements"][0]["latency_us"]["count"], 100);
+}
+
+#[test]
+fn text_and_document_say_the_same() {
+    let shown = succeed(&[&POINT[..], &["--url", "simulated:", "--events", "1234", "--time", "0"]].concat());
+    assert!(shown.contains("transactions:                        1234 "), "{shown}");
+    assert!(shown.contains("read/write requests:                 1234 "), "{shown}");
+}

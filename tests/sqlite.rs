@@ -1,0 +1,165 @@
+//! The whole program on embedded SQLite: prepare, run, prewarm, cleanup, demo.
+
+mod support;
+
+use std::process::Command;
+
+use support::program::{count, fail, output, report, succeed, text};
+
+/// A folder with a prepared database.
+struct Database {
+    _folder: tempfile::TempDir,
+    url: String,
+}
+
+fn prepared(rest: &[&str]) -> Database {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    succeed(&[&["prepare", "--url", &url], rest].concat());
+    Database { _folder: folder, url }
+}
+
+const SMALL: [&str; 4] = ["--tables", "3", "--table-size", "2000"];
+
+#[test]
+fn read_only_counts_fourteen_reads_and_two_others_a_transaction() {
+    let database = prepared(&SMALL);
+    let url = database.url.as_str();
+    let run =
+        report(&[&["run", "--url", url, "--threads", "2", "--events", "300", "--time", "0"], &SMALL[..]].concat());
+    assert_eq!(count(&run, "totals.transactions"), 300);
+    assert_eq!(count(&run, "totals.reads"), 14 * 300);
+    assert_eq!(count(&run, "totals.other"), 2 * 300);
+    assert_eq!(count(&run, "totals.failed_transactions"), 0);
+}
+
+#[test]
+fn several_writers_wait_for_each_other_and_nothing_is_lost() {
+    let database = prepared(&SMALL);
+    let url = database.url.as_str();
+    let run = report(
+        &[
+            &["run", "--mode", "read-write", "--url", url, "--threads", "4", "--events", "400", "--time", "0"],
+            &SMALL[..],
+        ]
+        .concat(),
+    );
+    assert_eq!(count(&run, "totals.transactions"), 400);
+    assert_eq!(count(&run, "totals.writes"), 4 * 400);
+    // Deletes and inserts are of the same id, so a second run finds tables of the same size.
+    report(&[&["run", "--url", url, "--events", "10", "--time", "0"], &SMALL[..]].concat());
+}
+
+#[test]
+fn text_and_prepared_statements_do_the_same_work() {
+    let database = prepared(&SMALL);
+    for mode in ["auto", "disable"] {
+        let arguments = ["run", "--mode", "write-only", "--url", &database.url, "--events", "50", "--time", "0"];
+        let run = report(&[&arguments[..], &["--db-ps-mode", mode], &SMALL[..]].concat());
+        assert_eq!(count(&run, "totals.writes"), 200);
+        assert_eq!(run["spec"]["protocol"], if mode == "auto" { "prepared" } else { "text" });
+    }
+}
+
+#[test]
+fn rows_are_the_same_however_the_load_was_cut() {
+    // One table of 60,000 rows is cut into segments; the same rows come from a table that is loaded with others.
+    let one = prepared(&["--tables", "1", "--table-size", "60000", "--threads", "8"]);
+    let two = prepared(&["--tables", "2", "--table-size", "60000", "--threads", "1"]);
+    let digest = |database: &Database| {
+        let path = database.url.trim_start_matches("sqlite:");
+        let script = "import sqlite3, sys, hashlib; rows = sqlite3.connect(sys.argv[1]).execute('SELECT id, k, c, pad FROM sbtest1 ORDER BY id').fetchall(); print(len(rows), hashlib.sha256(repr(rows).encode()).hexdigest())";
+        let output = Command::new("python3").args(["-c", script, path]).output().expect("python3 reads the file");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = digest(&one);
+    assert!(first.starts_with("60000 "), "{first}");
+    assert_eq!(first, digest(&two));
+}
+
+#[test]
+fn prewarm_reads_and_cleanup_drops_every_table() {
+    let database = prepared(&SMALL);
+    let url = database.url.as_str();
+    assert!(succeed(&[&["prewarm", "--url", url], &SMALL[..]].concat()).contains("Read 3 tables"));
+    assert!(succeed(&[&["cleanup", "--url", url], &SMALL[..]].concat()).contains("Dropped 3 tables"));
+    assert!(succeed(&[&["cleanup", "--url", url], &SMALL[..]].concat()).contains("Dropped 0 tables"));
+    succeed(&[&["prepare", "--url", url], &SMALL[..]].concat());
+}
+
+#[test]
+fn every_workload_runs_on_the_tables_that_its_own_prepare_made() {
+    let list = succeed(&["workloads", "list"]);
+    let names: Vec<&str> = list.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(names.len(), 11, "{list}");
+    for name in names {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+        let size: &[&str] = if name == "bulk_insert" { &[] } else { &["--table-size", "500"] };
+        let load = ["prepare", "--workload", name, "--url", &url, "--threads", "2"];
+        succeed(&[&load[..], size].concat());
+        let arguments = ["run", "--workload", name, "--url", &url, "--threads", "2", "--events", "20", "--time", "0"];
+        let run = report(&[&arguments[..], size].concat());
+        assert_eq!(count(&run, "totals.transactions"), 20, "{name}");
+        assert_eq!(count(&run, "totals.failed_transactions"), 0, "{name}");
+    }
+}
+
+#[test]
+fn the_default_target_is_announced_in_the_first_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = |arguments: &[&str]| {
+        let output = support::program::oltpbench(arguments).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let first = program(&["prepare", "--tables", "1", "--table-size", "100"]);
+    assert!(first.lines().next().unwrap().contains("oltpbench.sqlite"), "{first}");
+    assert!(folder.path().join("oltpbench.sqlite").exists());
+    let second = program(&["run", "--tables", "1", "--table-size", "100", "--events", "5"]);
+    assert!(second.lines().next().unwrap().contains("embedded SQLite"), "{second}");
+}
+
+#[test]
+fn tables_that_exist_are_kept_and_the_message_says_what_to_do() {
+    let database = prepared(&SMALL);
+    let message = fail(1, &[&["prepare", "--url", &database.url], &SMALL[..]].concat());
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("sbtest1") && message.contains("oltpbench cleanup"), "{message}");
+}
+
+#[test]
+fn a_run_without_its_tables_says_to_prepare_and_makes_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.sqlite");
+    let message = fail(1, &["run", "--url", &format!("sqlite:{}", path.display())]);
+    assert!(message.contains("oltpbench prepare"), "{message}");
+    assert!(!path.exists());
+
+    let database = prepared(&SMALL);
+    let message = fail(1, &["run", "--url", &database.url, "--tables", "5", "--table-size", "2000"]);
+    assert!(message.contains("sbtest4") && message.contains("oltpbench prepare"), "{message}");
+    let message = fail(1, &["run", "--url", &database.url, "--tables", "3", "--table-size", "1000"]);
+    assert!(message.contains("ids 1 to 2000") && message.contains("--table-size"), "{message}");
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("note.txt");
+    std::fs::write(&path, "this is no database, but long enough to be read as one: ".repeat(100)).unwrap();
+    let message = fail(1, &["run", "--url", &format!("sqlite:{}", path.display())]);
+    assert!(message.contains("not an SQLite database"), "{message}");
+    let message = fail(1, &["prepare", "--url", &format!("sqlite:{}/x/y.sqlite", folder.path().display())]);
+    assert!(message.contains("there is no folder"), "{message}");
+}
+
+#[test]
+fn demo_shows_two_reports_and_what_to_type_next() {
+    let output = output(&["demo"]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{shown}\n{}", text(&output.stderr));
+    assert_eq!(shown.matches("SQL statistics:").count(), 2, "{shown}");
+    assert!(shown.contains("OLTPBENCH_URL"), "{shown}");
+}

@@ -1,0 +1,70 @@
+//! Runs the built `oltpbench` and reads its JSON report.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// The program, in an environment that no developer's settings reach.
+pub fn oltpbench(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oltpbench"));
+    command.args(arguments).env_remove("OLTPBENCH_URL").env_remove("OLTPBENCH_PASSWORD").env_remove("NO_COLOR");
+    command
+}
+
+pub fn output(arguments: &[&str]) -> Output {
+    oltpbench(arguments).output().expect("the built program starts")
+}
+
+/// Standard output of a call that must succeed.
+pub fn succeed(arguments: &[&str]) -> String {
+    let output = output(arguments);
+    assert!(output.status.success(), "{arguments:?}\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The error line of a call that must fail with `code`.
+pub fn fail(code: i32, arguments: &[&str]) -> String {
+    let output = output(arguments);
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{stdout}\n{stderr}");
+    assert!(!stderr.contains("panicked"), "{stderr}");
+    stderr
+}
+
+/// Runs with `--json` and gives the document, whatever the exit code.
+pub fn report_of(mut command: Command) -> (Value, Output) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    command.arg("--json").arg(&file);
+    let output = command.output().expect("the built program starts");
+    (document(&file, &output), output)
+}
+
+pub fn document(file: &Path, output: &Output) -> Value {
+    let json = std::fs::read_to_string(file)
+        .unwrap_or_else(|error| panic!("{error}\n{}\n{}", text(&output.stdout), text(&output.stderr)));
+    serde_json::from_str(&json).unwrap()
+}
+
+/// The document of a run that must succeed.
+pub fn report(arguments: &[&str]) -> Value {
+    let (document, output) = report_of(oltpbench(arguments));
+    assert!(output.status.success(), "{arguments:?}\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    document
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A count at a path such as `totals.transactions`.
+pub fn count(document: &Value, path: &str) -> u64 {
+    let value = path.split('.').fold(document, |value, key| &value[key]);
+    value.as_u64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
+
+pub fn number(document: &Value, path: &str) -> f64 {
+    let value = path.split('.').fold(document, |value, key| &value[key]);
+    value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
