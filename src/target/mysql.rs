@@ -18,6 +18,9 @@ use crate::workload::plan::{Argument, Call, Plan};
 /// A server that does not complete a connection in this time counts as not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// ER_ACCESS_DENIED_ERROR.
+const ACCESS_DENIED: i64 = 1045;
+
 /// Variables that change results or limit a run; what a server does not have is left out of the report.
 const VARIABLES: [&str; 24] = [
     "autocommit",
@@ -93,10 +96,25 @@ impl MySqlTarget {
 
     fn open(&self) -> Result<(Runtime, MySqlConnection), Fault> {
         let runtime = session_runtime()?;
-        let options = self.options();
+        let connection = match self.connect_with(&runtime, self.options()) {
+            // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
+            // is refused. One login over TLS lets the server remember the password, after which a hash is enough.
+            Err(fault) if fault.code == ACCESS_DENIED && self.address.socket.is_some() => {
+                let over_tls = self.options().ssl_mode(MySqlSslMode::Required);
+                match self.connect_with(&runtime, over_tls) {
+                    Ok(_) => self.connect_with(&runtime, self.options()),
+                    Err(_) => Err(fault),
+                }
+            }
+            connected => connected,
+        }?;
+        Ok((runtime, connection))
+    }
+
+    fn connect_with(&self, runtime: &Runtime, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
         let connection = runtime.block_on(async { tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await });
         match connection {
-            Ok(Ok(connection)) => Ok((runtime, connection)),
+            Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(connect_fault(&self.address, error)),
             Err(_) => Err(Fault {
                 class: FaultClass::ConnectionLost,
@@ -278,7 +296,7 @@ fn connect_fault(address: &MySqlAddress, error: sqlx::Error) -> Fault {
     let mut fault = fault(error);
     let (place, user, database) = (place(address), &address.user, &address.database);
     let advice = match (fault.code, io_kind) {
-        (1045 | 1698, _) => format!(
+        (ACCESS_DENIED | 1698, _) => format!(
             "{place} refuses user `{user}` with this password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password"
         ),
         (1044, _) => format!("user `{user}` may not use database `{database}` at {place}; grant it the rights"),

@@ -1,3 +1,9 @@
-//! What the whole-program tests share.
-#![allow(dead_code)]
+//! What the whole-program tests share: real servers, and running the built program.
+
+// Each test binary uses a part of it only.
+#![allow(dead_code, unused_imports)]
+
 pub mod program;
+pub mod server;
+
+pub use server::Server;

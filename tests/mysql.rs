@@ -1,0 +1,316 @@
+//! The whole program on real MariaDB and MySQL servers, with the server's own counters as the judge.
+
+mod support;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use support::Server;
+use support::program::{count, fail, number, oltpbench, report, report_of, succeed, text};
+
+/// Servers that are installed; the support module says loudly which are not.
+fn servers(arguments: &[&str]) -> Vec<Server> {
+    [Server::mariadb(arguments), Server::mysql(arguments)].into_iter().flatten().collect()
+}
+
+const SMALL: [&str; 4] = ["--tables", "3", "--table-size", "1000"];
+
+fn prepare(server: &Server, rest: &[&str]) {
+    succeed(&[&["prepare", "--url", &server.url()], rest].concat());
+}
+
+const COMMANDS: [&str; 7] =
+    ["Com_select", "Com_insert", "Com_update", "Com_delete", "Com_begin", "Com_commit", "Com_rollback"];
+
+/// What the server counted during `work`.
+fn counted<R>(server: &Server, work: impl FnOnce() -> R) -> (R, BTreeMap<String, u64>) {
+    let before = server.status(&COMMANDS);
+    let result = work();
+    let after = server.status(&COMMANDS);
+    (result, after.into_iter().map(|(name, value)| (name.clone(), value - before[&name])).collect())
+}
+
+/// Statements that a run sends before it measures, all of them SELECTs: which tables exist, what ids they hold
+/// (not asked for workloads that change their tables' size), and how many statements may be prepared.
+fn control_selects(resizes: bool, asks_limit: bool) -> u64 {
+    1 + u64::from(!resizes) + u64::from(asks_limit)
+}
+
+/// Sums over everything that was sent: inside the window, before it, after it, and in attempts that failed.
+fn sent(run: &Value, kind: &str) -> u64 {
+    let of = |span: &str| count(run, &format!("{span}.{kind}")) + count(run, &format!("{span}.failed_attempts.{kind}"));
+    of("totals") + of("warmup") + of("drained")
+}
+
+fn agrees_with_server(run: &Value, server: &BTreeMap<String, u64>, selects_before: u64, what: &str) {
+    assert_eq!(sent(run, "reads") + selects_before, server["Com_select"], "{what}: reads");
+    let writes = server["Com_insert"] + server["Com_update"] + server["Com_delete"];
+    assert_eq!(sent(run, "writes"), writes, "{what}: writes");
+    let others = server["Com_begin"] + server["Com_commit"] + server["Com_rollback"];
+    assert_eq!(sent(run, "other"), others, "{what}: others");
+}
+
+#[test]
+fn every_workload_counts_what_the_server_counts() {
+    for server in servers(&[]) {
+        let url = server.url();
+        for name in succeed(&["workloads", "list"]).lines().filter_map(|line| line.split_whitespace().next()) {
+            let size: &[&str] = match name {
+                "bulk_insert" => &["--rows-per-insert", "500"],
+                "select_random_points" | "select_random_ranges" => &["--table-size", "1000"],
+                _ => &SMALL,
+            };
+            let load = [&["--workload", name, "--url", url.as_str(), "--threads", "4"], size].concat();
+            succeed(&[&["prepare"], &load[..]].concat());
+            for mode in ["auto", "disable"] {
+                let rest = ["--events", "200", "--time", "0", "--warmup-time", "0.2", "--db-ps-mode", mode];
+                let arguments = [&["run"], &load[..], &rest].concat();
+                let (run, server_counts) = counted(&server, || report(&arguments));
+                let what = format!("{} {name} {mode}", run["target"]["version"]);
+                let resizes = matches!(name, "bulk_insert" | "oltp_insert" | "oltp_delete");
+                let prepared = !matches!(name, "bulk_insert" | "oltp_insert");
+                let before = control_selects(resizes, prepared && mode == "auto");
+                agrees_with_server(&run, &server_counts, before, &what);
+                let with_transaction = matches!(name, "oltp_read_only" | "oltp_read_write" | "oltp_write_only");
+                if with_transaction {
+                    let transactions = count(&run, "totals.transactions") + count(&run, "warmup.transactions");
+                    assert_eq!(transactions, server_counts["Com_commit"], "{what}: commits");
+                }
+                assert!(count(&run, "totals.transactions") >= 200, "{what}");
+                assert_eq!(count(&run, "totals.failed_transactions"), 0, "{what}");
+                if name == "bulk_insert" {
+                    // Its ids start at 1 in each run, so the second one needs empty tables.
+                    succeed(&[&["cleanup"], &load[..]].concat());
+                    succeed(&[&["prepare"], &load[..]].concat());
+                }
+            }
+            succeed(&[&["cleanup"], &load[..]].concat());
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_ended_by_time_counts_what_was_in_flight_apart() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let arguments = ["run", "--mode", "read-write", "--url", &server.url(), "--threads", "8", "--time", "1"];
+        let arguments = [&arguments[..], &["--warmup-time", "0.3"], &SMALL[..]].concat();
+        let (run, server_counts) = counted(&server, || report(&arguments));
+        agrees_with_server(&run, &server_counts, control_selects(false, true), "ended by time");
+        let committed = ["totals", "warmup", "drained"]
+            .map(|span| count(&run, &format!("{span}.transactions")))
+            .iter()
+            .sum::<u64>();
+        assert_eq!(committed, server_counts["Com_commit"]);
+        assert_eq!(number(&run, "totals.elapsed_s"), 1.0);
+    }
+}
+
+#[test]
+fn deadlocks_are_retried_and_still_every_statement_is_accounted_for() {
+    for server in servers(&[]) {
+        // Ten rows and long transactions: conflicts are certain.
+        let hot = ["--tables", "1", "--table-size", "10"];
+        prepare(&server, &hot);
+        let knobs = ["--index-updates", "5", "--non-index-updates", "5", "--max-retries", "1000"];
+        let arguments = ["run", "--mode", "write-only", "--url", &server.url(), "--threads", "8", "--events", "400"];
+        let arguments = [&arguments[..], &["--time", "0"], &knobs[..], &hot[..]].concat();
+        let (run, server_counts) = counted(&server, || report(&arguments));
+        agrees_with_server(&run, &server_counts, control_selects(false, true), "deadlocks");
+        assert_eq!(count(&run, "totals.transactions"), 400);
+        assert_eq!(server_counts["Com_commit"], 400);
+        let retries = count(&run, "totals.retries");
+        assert!(retries > 0, "there were no deadlocks, so this test tested nothing");
+        assert_eq!(server_counts["Com_rollback"], retries);
+        let errors = run["totals"]["errors"].as_array().unwrap();
+        assert!(errors.iter().all(|error| error["class"] == "retry"), "{errors:?}");
+        let counted: u64 = errors.iter().map(|error| error["count"].as_u64().unwrap()).sum();
+        assert_eq!(counted, retries);
+    }
+}
+
+#[test]
+fn both_protocols_reach_the_server_as_asked() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        for (mode, protocol) in [("auto", "prepared"), ("disable", "text")] {
+            let before = server.status(&["Com_stmt_execute"]);
+            let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--events", "100", "--time", "0"];
+            let run = report(&[&arguments[..], &["--db-ps-mode", mode], &SMALL[..]].concat());
+            let executed = server.status(&["Com_stmt_execute"])["Com_stmt_execute"] - before["Com_stmt_execute"];
+            assert_eq!(run["spec"]["protocol"], protocol);
+            assert_eq!(executed, if mode == "auto" { 100 } else { 0 });
+        }
+    }
+}
+
+#[test]
+fn text_replaces_prepared_statements_that_do_not_fit_and_the_report_says_so() {
+    for server in servers(&["--max-prepared-stmt-count=100"]) {
+        prepare(&server, &SMALL);
+        let arguments = ["run", "--url", &server.url(), "--threads", "20", "--events", "50", "--time", "0"];
+        let run = report(&[&arguments[..], &SMALL[..]].concat());
+        assert_eq!(run["spec"]["protocol"], "text");
+        assert_eq!(run["findings"][0]["code"], "prepared-replaced-by-text");
+        assert_eq!(count(&run, "totals.failed_transactions"), 0);
+    }
+}
+
+#[test]
+fn a_unix_socket_and_separate_options_work_like_a_url() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let folder = tempfile::tempdir().unwrap();
+        let password = folder.path().join("password");
+        std::fs::write(&password, "sysbench\n").unwrap();
+        let socket = server.socket();
+        let login = ["--user", "sysbench", "--database", "sbtest", "--password-file", password.to_str().unwrap()];
+        let run = ["run", "--mode", "point-select", "--events", "20", "--time", "0"];
+        let by_socket = ["--socket", socket.to_str().unwrap()];
+        report(&[&run[..], &by_socket, &login[..], &SMALL[..]].concat());
+        let port = server.port().to_string();
+        let by_port = ["--host", "127.0.0.1", "--port", &port];
+        let mut command = oltpbench(&[&run[..], &by_port, &["--user", "sysbench"], &SMALL[..]].concat());
+        command.env("OLTPBENCH_PASSWORD", "sysbench");
+        let (document, output) = report_of(command);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(document["totals"]["transactions"], 20);
+        assert!(!document.to_string().contains("password"), "{document}");
+    }
+}
+
+#[test]
+fn an_encrypted_connection_can_be_required() {
+    // MariaDB 10.11 has no certificate of its own, MySQL makes one.
+    for server in [Server::mysql(&[])].into_iter().flatten() {
+        prepare(&server, &SMALL);
+        let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--events", "20", "--time", "0"];
+        let run = report(&[&arguments[..], &["--ssl-mode", "required"], &SMALL[..]].concat());
+        assert!(run["target"]["url"].as_str().unwrap().contains("ssl-mode=required"));
+    }
+}
+
+#[test]
+fn the_profiles_of_the_article_report_ten_and_four_requests_a_transaction() {
+    for server in servers(&[]) {
+        prepare(&server, &["--tables", "250", "--table-size", "100"]);
+        for (mode, factor) in [("read-only", 10), ("read-write", 4)] {
+            let arguments = ["run", "--mode", mode, "--profile", "aurora-whitepaper", "--url", &server.url()];
+            let small = ["--threads", "50", "--time", "1", "--table-size", "100"];
+            let run = report(&[&arguments[..], &small].concat());
+            let transactions = count(&run, "totals.transactions");
+            assert!(transactions > 0);
+            assert_eq!(count(&run, "totals.read_write_requests"), factor * transactions);
+            assert_eq!(run["spec"]["protocol"], "text");
+        }
+    }
+}
+
+#[test]
+fn what_a_login_lacks_is_said_in_one_line_without_the_password() {
+    for server in servers(&[]) {
+        let port = server.port();
+        for (url, part) in [
+            (format!("mysql://sysbench:hunter2@127.0.0.1:{port}/sbtest"), "OLTPBENCH_PASSWORD"),
+            (format!("mysql://nobody:hunter2@127.0.0.1:{port}/sbtest"), "refuses user `nobody`"),
+            (format!("mysql://sysbench:sysbench@127.0.0.1:{port}/missing"), "missing"),
+            ("mysql://sysbench:hunter2@127.0.0.1:1/sbtest".to_string(), "no server answers at 127.0.0.1:1"),
+            ("mysql://sysbench:hunter2@no-such-host.invalid/sbtest".to_string(), "no-such-host.invalid"),
+        ] {
+            for command in ["run", "prepare", "cleanup", "prewarm"] {
+                let message = fail(1, &[command, "--url", &url]);
+                assert!(message.contains(part), "{message}");
+                assert!(!message.contains("hunter2"), "{message}");
+                assert_eq!(message.lines().count(), 1, "{message}");
+            }
+        }
+    }
+}
+
+#[test]
+fn too_many_connections_end_the_run_before_it_begins() {
+    for server in servers(&["--max-connections=20"]) {
+        prepare(&server, &SMALL);
+        let message = fail(1, &[&["run", "--url", &server.url(), "--threads", "60"], &SMALL[..]].concat());
+        let last = message.lines().last().unwrap();
+        assert!(last.contains("max_connections") && last.contains("of 60 connections"), "{message}");
+    }
+}
+
+#[test]
+fn a_read_only_server_is_refused_for_writes_and_used_for_reads() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        server.sql("SET GLOBAL read_only = ON");
+        let arguments = ["run", "--url", &server.url(), "--events", "10", "--time", "0"];
+        let message = fail(1, &[&arguments[..], &["--mode", "read-write"], &SMALL[..]].concat());
+        assert!(message.contains("read-only"), "{message}");
+        report(&[&arguments[..], &["--mode", "read-only"], &SMALL[..]].concat());
+        let message = fail(1, &["prepare", "--url", &server.url(), "--tables", "5", "--table-size", "10"]);
+        assert!(message.contains("exists") || message.contains("read-only"), "{message}");
+    }
+}
+
+#[test]
+fn a_server_killed_in_mid_run_leaves_a_report_and_exit_code_1() {
+    for mut server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.json");
+        let arguments = ["run", "--url", &server.url(), "--threads", "4", "--time", "60", "--report-interval", "0.2"];
+        let mut command = oltpbench(&[&arguments[..], &SMALL[..]].concat());
+        command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut first = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+        server.kill();
+        let started = std::time::Instant::now();
+        // Four failed transactions of many are fewer than 1 %, so the run goes on trying until it is stopped.
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(started.elapsed().as_secs() < 20);
+        let run = support::program::document(&file, &output);
+        assert_eq!(run["status"], "interrupted");
+        let lost = run["totals"]["errors"].as_array().unwrap().iter().any(|error| error["class"] == "connection lost");
+        assert!(lost, "{}", run["totals"]);
+        assert!(count(&run, "totals.transactions") > 0);
+    }
+}
+
+#[test]
+fn a_server_that_comes_back_is_connected_to_again() {
+    for mut server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let arguments = ["run", "--url", &server.url(), "--threads", "4", "--time", "12", "--report-interval", "0.2"];
+        let mut command = oltpbench(&[&arguments[..], &SMALL[..]].concat());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.json");
+        command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut first = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+        server.kill();
+        server.restart();
+        let output = child.wait_with_output().unwrap();
+        let run = support::program::document(&file, &output);
+        assert_eq!(count(&run, "totals.reconnects"), 4, "{}", run["totals"]);
+        assert_eq!(run["status"], "completed");
+    }
+}
+
+#[test]
+fn errors_above_the_allowed_rate_stop_the_run_with_a_report() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        // Without the column every update fails, and every select of it too.
+        server.sql("ALTER TABLE sbtest.sbtest1 DROP COLUMN k");
+        let arguments = ["run", "--mode", "update-index", "--url", &server.url(), "--threads", "2", "--time", "30"];
+        let (run, output) = report_of(oltpbench(&[&arguments[..], &SMALL[..]].concat()));
+        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(run["status"], "too_many_errors");
+        assert!(number(&run, "totals.elapsed_s") < 20.0);
+        assert_eq!(run["totals"]["errors"][0]["code"], 1054);
+        assert!(text(&output.stdout).contains("1054"), "{}", text(&output.stdout));
+    }
+}
