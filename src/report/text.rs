@@ -99,7 +99,7 @@ fn errors(out: &mut String, errors: &[ErrorEntry]) -> std::fmt::Result {
         return Ok(());
     }
     writeln!(out, "\nErrors by code:")?;
-    writeln!(out, "    {:>8}  {:>6}  {:<16} {}", "count", "code", "class", "statement")?;
+    writeln!(out, "    {:>8}  {:>6}  {:<16} statement", "count", "code", "class")?;
     for error in errors {
         let code = if error.code == 0 { "-".to_string() } else { error.code.to_string() };
         writeln!(out, "    {:>8}  {code:>6}  {:<16} {}", error.count, error.class, error.statement)?;
