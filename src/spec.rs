@@ -112,7 +112,7 @@ pub enum SpecError {
     Parameter { scheme: &'static str, name: String, known: &'static str },
     #[error("the target URL's `{name}` is `{value}`, which is not {wanted}")]
     Value { name: &'static str, value: String, wanted: &'static str },
-    #[error("a sqlite: URL needs a file, such as sqlite:oltpbench.sqlite")]
+    #[error("a sqlite: URL needs a file that all connections share, such as sqlite:oltpbench.sqlite")]
     NoFile,
 }
 
@@ -122,7 +122,11 @@ impl TargetAddress {
     pub fn parse(text: &str) -> Result<TargetAddress, SpecError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            return if path.is_empty() { Err(SpecError::NoFile) } else { Ok(TargetAddress::Sqlite(path.into())) };
+            return if path.is_empty() || path == ":memory:" {
+                Err(SpecError::NoFile)
+            } else {
+                Ok(TargetAddress::Sqlite(path.into()))
+            };
         }
         let url = Url::parse(text).map_err(|error| SpecError::NotAUrl(error.to_string()))?;
         match url.scheme() {
@@ -347,6 +351,7 @@ mod tests {
             ("mysql://u:hunter2%FF@h/d", "UTF-8"),
             ("mysql://h/d?ssl-mode=maybe", "disabled, preferred or required"),
             ("sqlite:", "needs a file"),
+            ("sqlite::memory:", "needs a file"),
             ("simulated:?service-time=fast", "a duration such as"),
             ("nonsense", "not a URL"),
         ] {

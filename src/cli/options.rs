@@ -67,6 +67,9 @@ impl TargetArgs {
         // A variable that is set but empty is as good as none.
         match self.url.as_deref().filter(|url| !url.is_empty()) {
             Some(url) => {
+                if url.contains('@') && std::env::var("OLTPBENCH_URL").as_deref() != Ok(url) {
+                    warn_of_visible_password(url);
+                }
                 let address = TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()))?;
                 Ok((self.with_secrets(address)?, false))
             }
@@ -116,6 +119,13 @@ impl TargetArgs {
             mysql.ssl_mode = mode;
         }
         Ok(TargetAddress::MySql(mysql))
+    }
+}
+
+/// Command lines can be read by every user of the machine.
+fn warn_of_visible_password(url: &str) {
+    if url::Url::parse(url).is_ok_and(|url| url.password().is_some()) {
+        super::show_error("Note: other users of this machine see the password in --url; OLTPBENCH_PASSWORD hides it.");
     }
 }
 
@@ -351,19 +361,30 @@ impl Choice {
     }
 
     /// Adds the workload's options to a command, and lets the profile change its defaults.
-    pub(super) fn extend(&self, mut command: Command) -> Command {
+    pub(super) fn extend(&self, mut command: Command) -> Result<Command, CliError> {
         let heading = format!("Options of workload {}", self.workload.name());
         let fixed: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-        for id in fixed {
+        for id in &fixed {
+            // A profile's threads are those of a run; a load is as fast with a few.
+            if id == "threads" && command.get_name() != "run" {
+                continue;
+            }
             if let Some(value) = self.profile_value(&id.replace('_', "-")) {
-                command = command.mut_arg(&id, |arg| arg.default_value(value));
+                command = command.mut_arg(id, |arg| arg.default_value(value));
             }
         }
         command = command.next_help_heading(heading);
         for definition in self.workload.options() {
+            if fixed.contains(&definition.name) || matches!(definition.name.as_str(), "help" | "version") {
+                return Err(CliError::usage(format!(
+                    "workload {} has an option `{}`, which oltpbench has itself; give it another name",
+                    self.workload.name(),
+                    definition.name
+                )));
+            }
             command = command.arg(self.option(definition));
         }
-        command
+        Ok(command)
     }
 
     fn option(&self, definition: &OptionDefinition) -> Arg {

@@ -58,7 +58,7 @@ impl Console {
                 let finished = done >= total && age >= QUIET;
                 if finished || now - step.last_line >= LINE_EVERY {
                     step.last_line = now;
-                    eprintln!("{}", plain_line(name, done, total, unit, age));
+                    super::show_error(format_args!("{}", plain_line(name, done, total, unit, age)));
                 }
             }
         }
@@ -110,12 +110,12 @@ impl Observer for Console {
             (None, Some(events)) => format!("{events} transactions"),
             (None, None) => "as long as you let it (Ctrl-C ends it with a report)".to_string(),
         };
-        eprintln!("Running {} threads for {length}{warmup}", spec.threads);
+        super::show_error(format_args!("Running {} threads for {length}{warmup}", spec.threads));
     }
 
     fn interval(&mut self, interval: &Interval) {
         if let Some(percentile) = self.interval_percentile {
-            println!("{}", text::interval_line(interval, percentile));
+            super::show(format_args!("{}", text::interval_line(interval, percentile)));
         }
     }
 

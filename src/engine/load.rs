@@ -441,7 +441,7 @@ fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> R
     match missing.first() {
         None => Ok(()),
         Some(name) => Err(EngineError::Tables(format!(
-            "table {name} is missing{}; run `oltpbench prepare` with the same --tables first",
+            "table {name} is missing{}; run `oltpbench prepare` with the same options first",
             if missing.len() > 1 { format!(", as are {} others", missing.len() - 1) } else { String::new() }
         ))),
     }

@@ -24,8 +24,9 @@ const CONNECTING_AT_ONCE: u32 = 32;
 const GRACE_NS: u64 = 5_000_000;
 /// How often the coordinator looks for Ctrl-C and for too many errors.
 const LOOK: Duration = Duration::from_millis(50);
-/// Below this many failed transactions an error rate says nothing, unless nothing succeeded at all.
+/// Below this many failed transactions an error rate says nothing, unless nothing succeeded for `HOPELESS`.
 const FEWEST_FAILURES: u64 = 10;
+const HOPELESS: Duration = Duration::from_secs(5);
 /// A worker's stack: the deepest call is a database driver's.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -204,6 +205,7 @@ struct Coordinator<'a, T> {
     spec: &'a RunSpec,
     events: &'a Receiver<Event>,
     running: u32,
+    began: Instant,
     started_at: SystemTime,
     series: Vec<Interval>,
     /// Sum of the intervals taken so far.
@@ -219,6 +221,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             spec,
             events,
             running: spec.threads,
+            began: Instant::now(),
             started_at,
             series: Vec::new(),
             tally: Tally::default(),
@@ -286,8 +289,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             ..Tally::default()
         };
         self.shared.recorder().peek(&mut tally);
-        let enough = tally.failed_transactions >= FEWEST_FAILURES || tally.transactions == 0;
-        tally.failed_transactions > 0 && enough && tally.failure_rate() > self.spec.max_error_rate
+        let hopeless = tally.transactions == 0 && self.began.elapsed() >= HOPELESS;
+        (hopeless || tally.failed_transactions >= FEWEST_FAILURES) && tally.failure_rate() > self.spec.max_error_rate
     }
 
     /// Moves the oldest open interval into the series; it ends at `end_ns`.

@@ -401,48 +401,52 @@ pub enum ReportError {
     Write { path: PathBuf, source: std::io::Error },
 }
 
-/// A JSON file to come. It is opened before a run, so that a wrong path costs no measurement, and appears under its
-/// name only once it is whole.
+/// A JSON file to come. Whether it can be written is tried before a run, so that a wrong path costs no measurement; it
+/// is written to the side and appears under its name only once it is whole.
 pub struct JsonFile {
     path: PathBuf,
-    sink: Sink,
-}
-
-enum Sink {
-    /// Written to the side and renamed.
-    Aside(tempfile::NamedTempFile),
-    /// A device or a pipe, such as /dev/stdout: it must be written to, not replaced.
-    Direct(std::fs::File),
 }
 
 impl JsonFile {
-    pub fn create(path: &Path) -> Result<JsonFile, ReportError> {
-        let error = |source| ReportError::Write { path: path.to_path_buf(), source };
-        let kind = std::fs::metadata(path).map(|metadata| metadata.file_type()).ok();
-        let sink = match kind {
-            Some(kind) if kind.is_dir() => return Err(error(std::io::ErrorKind::IsADirectory.into())),
-            Some(kind) if !kind.is_file() => {
-                Sink::Direct(std::fs::OpenOptions::new().write(true).open(path).map_err(error)?)
-            }
-            _ => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let mut builder = tempfile::Builder::new();
-                let builder = builder.prefix(".oltpbench-").suffix(".tmp").permissions(permissions());
-                Sink::Aside(builder.tempfile_in(folder).map_err(error)?)
-            }
+    pub fn at(path: &Path) -> Result<JsonFile, ReportError> {
+        let file = JsonFile { path: path.to_path_buf() };
+        let tried = match file.is_direct() {
+            true => file.open_direct().map(drop),
+            false => file.open_aside().map(drop),
         };
-        Ok(JsonFile { path: path.to_path_buf(), sink })
+        tried.map_err(|source| file.error(source))?;
+        Ok(file)
     }
 
-    pub fn write(self, report: &RunReport) -> Result<(), ReportError> {
-        let JsonFile { path, sink } = self;
-        let written = match sink {
-            Sink::Direct(mut file) => write_json(&mut file, report),
-            Sink::Aside(mut file) => write_json(&mut file, report)
-                .and_then(|()| file.as_file().sync_all())
-                .and_then(|()| file.persist(&path).map(drop).map_err(|error| error.error)),
+    pub fn write(&self, report: &RunReport) -> Result<(), ReportError> {
+        let written = match self.is_direct() {
+            true => self.open_direct().and_then(|mut file| write_json(&mut file, report)),
+            false => self.open_aside().and_then(|mut file| {
+                write_json(&mut file, report)?;
+                file.as_file().sync_all()?;
+                file.persist(&self.path).map(drop).map_err(|error| error.error)
+            }),
         };
-        written.map_err(|source| ReportError::Write { path, source })
+        written.map_err(|source| self.error(source))
+    }
+
+    /// A device or a pipe, such as /dev/stdout, must be written to, not replaced. A folder fails when it is opened.
+    fn is_direct(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file())
+    }
+
+    fn open_direct(&self) -> std::io::Result<std::fs::File> {
+        std::fs::OpenOptions::new().write(true).open(&self.path)
+    }
+
+    fn open_aside(&self) -> std::io::Result<tempfile::NamedTempFile> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".oltpbench-").suffix(".tmp").permissions(permissions()).tempfile_in(folder)
+    }
+
+    fn error(&self, source: std::io::Error) -> ReportError {
+        ReportError::Write { path: self.path.clone(), source }
     }
 }
 
@@ -491,9 +495,9 @@ mod tests {
     fn a_json_file_appears_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
-        drop(JsonFile::create(&path).unwrap());
+        JsonFile::at(&path).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(JsonFile::create(&folder.path().join("missing/run.json")).is_err());
-        assert!(JsonFile::create(folder.path()).is_err());
+        assert!(JsonFile::at(&folder.path().join("missing/run.json")).is_err());
+        assert!(JsonFile::at(folder.path()).is_err());
     }
 }
