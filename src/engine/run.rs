@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Schedule, Tickets};
-use super::worker::{self, Worker};
+use super::worker::{self, Clock, Shared, Worker};
 use super::{EngineError, Observer, descriptors};
 use crate::metrics::client::Reading;
 use crate::metrics::{Histogram, Interval, Measurement, Recorder, StatementLatency, Tally, Window, histogram};
@@ -29,37 +29,6 @@ const FEWEST_FAILURES: u64 = 10;
 const HOPELESS: Duration = Duration::from_secs(5);
 /// A worker's stack: the deepest call is a database driver's.
 const STACK_BYTES: usize = 512 << 10;
-
-/// Nanoseconds since the run's origin.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn now_ns(self) -> u64 {
-        // 64 bits of nanoseconds last for 584 years.
-        self.0.elapsed().as_nanos() as u64
-    }
-}
-
-/// What all workers of a run share.
-pub(super) struct Shared<T> {
-    pub(super) target: T,
-    pub(super) plan: Arc<Plan>,
-    pub(super) schedule: Schedule,
-    pub(super) tickets: Tickets,
-    pub(super) clock: Clock,
-    pub(super) seed: u64,
-    pub(super) max_retries: u32,
-    recorder: OnceLock<Recorder>,
-    gate: Gate,
-}
-
-impl<T> Shared<T> {
-    /// Workers ask for it only behind the gate, which opens once it is set.
-    pub(super) fn recorder(&self) -> &Recorder {
-        self.recorder.get().expect("the recorder is set before the gate opens")
-    }
-}
 
 /// Where connected workers wait until all are.
 #[derive(Default)]
@@ -115,13 +84,16 @@ pub fn run<T: Target>(
         seed: spec.seed,
         max_retries: spec.max_retries,
         recorder: OnceLock::new(),
-        gate: Gate::default(),
     });
+    let gate = Arc::new(Gate::default());
     let (sender, events) = channel();
-    if let Err(error) = connect_all(&shared, spec.threads, sender, &events, observer, interrupted) {
-        shared.gate.decide(false);
+    let spawn = |number| spawn_worker(&shared, &gate, number, sender.clone());
+    if let Err(error) = connect_all(spec.threads, spawn, &events, observer, interrupted) {
+        gate.decide(false);
         return Err(error);
     }
+    // From here on only workers hold senders, so the channel closes when the last one ends.
+    drop(sender);
     let start_ns = shared.clock.now_ns() + nanos(spec.warmup_time);
     let end_ns = spec.time.map_or(u64::MAX, |time| start_ns.saturating_add(nanos(time)));
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
@@ -130,7 +102,7 @@ pub fn run<T: Target>(
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(recorder);
     observer.started(spec);
-    shared.gate.decide(true);
+    gate.decide(true);
     Ok(Coordinator::new(&shared, spec, &events).measure(observer, interrupted))
 }
 
@@ -139,10 +111,9 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 /// Starts the workers, a few at a time, until all are connected and wait at the gate.
-fn connect_all<T: Target>(
-    shared: &Arc<Shared<T>>,
+fn connect_all(
     threads: u32,
-    sender: Sender<Event>,
+    spawn: impl Fn(u32) -> Result<(), EngineError>,
     events: &Receiver<Event>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
@@ -150,7 +121,7 @@ fn connect_all<T: Target>(
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
         while started < threads && started - connected < CONNECTING_AT_ONCE {
-            spawn_worker(shared, started, sender.clone())?;
+            spawn(started)?;
             started += 1;
         }
         match events.recv_timeout(LOOK) {
@@ -169,8 +140,13 @@ fn connect_all<T: Target>(
     Ok(())
 }
 
-fn spawn_worker<T: Target>(shared: &Arc<Shared<T>>, number: u32, sender: Sender<Event>) -> Result<(), EngineError> {
-    let shared = Arc::clone(shared);
+fn spawn_worker<T: Target>(
+    shared: &Arc<Shared<T>>,
+    gate: &Arc<Gate>,
+    number: u32,
+    sender: Sender<Event>,
+) -> Result<(), EngineError> {
+    let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
         let _ended = OnDrop(sender.clone());
@@ -178,7 +154,7 @@ fn spawn_worker<T: Target>(shared: &Arc<Shared<T>>, number: u32, sender: Sender<
             Ok(session) => {
                 // The receiver lives as long as the run; if it is gone nobody needs the message.
                 let _ = sender.send(Event::Connected);
-                if shared.gate.wait() {
+                if gate.wait() {
                     Worker::new(&shared, number, session).work();
                 }
             }

@@ -4,16 +4,48 @@
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, no allocation and two
 //! uncontended atomics.
 
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use super::run::Shared;
-use crate::metrics::{ErrorKey, Outcome, Sample, Statements};
+use super::schedule::{Schedule, Tickets};
+use crate::metrics::{ErrorKey, Outcome, Recorder, Sample, Statements};
 use crate::target::{Fault, FaultClass, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
 
 /// Pauses between attempts to connect again: the first, and the longest after doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Nanoseconds since the run's origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(pub(super) Instant);
+
+impl Clock {
+    pub(super) fn now_ns(self) -> u64 {
+        // 64 bits of nanoseconds last for 584 years.
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+/// What all workers of a run share.
+pub(super) struct Shared<T> {
+    pub(super) target: T,
+    pub(super) plan: Arc<Plan>,
+    pub(super) schedule: Schedule,
+    pub(super) tickets: Tickets,
+    pub(super) clock: Clock,
+    pub(super) seed: u64,
+    pub(super) max_retries: u32,
+    /// Set once all are connected, when the window is known.
+    pub(super) recorder: OnceLock<Recorder>,
+}
+
+impl<T> Shared<T> {
+    /// Workers ask for it only behind the gate, which opens once it is set.
+    pub(super) fn recorder(&self) -> &Recorder {
+        self.recorder.get().expect("the recorder is set before the gate opens")
+    }
+}
 
 pub(super) struct Worker<'a, T: Target> {
     shared: &'a Shared<T>,
@@ -143,7 +175,7 @@ struct Attempt<'a, S> {
     session: &'a mut S,
     plan: &'a Plan,
     latencies: &'a mut Vec<(u16, u64)>,
-    clock: super::run::Clock,
+    clock: Clock,
     now_ns: u64,
     sent: Statements,
     /// Whether BEGIN was answered and neither COMMIT nor ROLLBACK was.
@@ -156,7 +188,7 @@ impl<'a, S: Session> Attempt<'a, S> {
         session: &'a mut S,
         plan: &'a Plan,
         latencies: &'a mut Vec<(u16, u64)>,
-        clock: super::run::Clock,
+        clock: Clock,
         now_ns: u64,
     ) -> Attempt<'a, S> {
         Attempt { session, plan, latencies, clock, now_ns, sent: Statements::default(), open: false, current: 0 }
