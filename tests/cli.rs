@@ -54,6 +54,28 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
 }
 
 #[test]
+fn a_user_of_sysbench_is_shown_the_way() {
+    for (arguments, advice) in [
+        (["run", "--max-time=5"], "use --time"),
+        (["run", "--num_threads=5"], "use --threads"),
+        (["run", "--oltp-table-size=5"], "use --table-size"),
+        (["run", "--mysql-password=hunter2"], "use OLTPBENCH_PASSWORD"),
+        (["oltp_read_only", "run"], "--workload oltp_read_only"),
+        (["run", "oltp_read_only"], "--workload oltp_read_only"),
+    ] {
+        let message = fail(2, &arguments);
+        assert!(message.contains(advice) && !message.contains("hunter2"), "{arguments:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    for arguments in [["--mode", "oltp_insert"], ["--workload", "insert"]] {
+        let report =
+            support::program::report(&[&["run", "--url", "simulated:", "--events", "3"], &arguments[..]].concat());
+        assert_eq!(report["spec"]["workload"], "oltp_insert");
+        assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
+    }
+}
+
+#[test]
 fn wrong_values_are_refused_with_their_bounds() {
     for (option, value, part) in [
         ("--threads", "0", "1..=100000"),

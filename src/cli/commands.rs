@@ -135,6 +135,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
         rand_seed: seed,
         max_retries: job.spec.max_retries,
         max_error_rate: job.spec.max_error_rate,
+        forced_shutdown_s: job.spec.forced_shutdown.as_secs_f64(),
         options: choice.reported_options(matches),
     };
     let report = outcome.report(described, &job.address);
@@ -147,13 +148,17 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
 fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
-    let too_many = report.totals.failure_rate() > report.spec.max_error_rate;
+    let too_many = report.totals.counts.failure_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
         Status::TooManyErrors => Ok(ExitCode::FAILURE),
+        Status::Completed if report.unfinished > 0 => Err(CliError::Run(format!(
+            "{} of {} connections still waited for an answer {} s after the end; the server hangs or is too slow",
+            report.unfinished, report.spec.threads, report.spec.forced_shutdown_s
+        ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
-            100.0 * report.totals.failure_rate(),
+            100.0 * report.totals.counts.failure_rate(),
             100.0 * report.spec.max_error_rate
         ))),
         Status::Completed => Ok(ExitCode::SUCCESS),
@@ -183,6 +188,9 @@ impl Job {
             PsMode::Auto => Protocol::Prepared,
             PsMode::Disable => Protocol::Text,
         };
+        // Some workloads send all of their statements as text.
+        let prepares = self.plan.statements.iter().any(|statement| statement.prepared);
+        let wanted = if prepares { wanted } else { Protocol::Text };
         let plan = || Arc::clone(&self.plan);
         match &self.address {
             TargetAddress::Simulated(simulation) => {
@@ -379,6 +387,7 @@ fn demo_run(
         rand_seed: spec.seed,
         max_retries: spec.max_retries,
         max_error_rate: spec.max_error_rate,
+        forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
         options: Vec::new(),
     };
     let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto };

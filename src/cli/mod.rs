@@ -48,7 +48,7 @@ impl CliError {
         CliError::Clap(error)
     }
 
-    fn report(self) -> ExitCode {
+    fn report(self, args: &[String]) -> ExitCode {
         match self {
             CliError::Clap(error) => match error.kind() {
                 ErrorKind::DisplayHelp
@@ -58,7 +58,14 @@ impl CliError {
                     let _ = error.print();
                     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
                 }
-                _ => say(&one_line(&error.to_string()), 2),
+                _ => {
+                    let (said, advice) = (one_line(&error.to_string()), options::advice(args));
+                    match advice.is_empty() {
+                        true => say(&said, 2),
+                        // clap's own tip would only be a likely spelling.
+                        false => say(&format!("{}; {advice}", said.split("; ").next().unwrap_or_default()), 2),
+                    }
+                }
             },
             CliError::Usage(message) => say(&message, 2),
             CliError::Run(message) => say(&message, 1),
@@ -120,7 +127,7 @@ pub fn main() -> ExitCode {
         std::env::args_os().map(|arg| options::dashed(arg.to_string_lossy().into_owned())).collect();
     match dispatch(&args) {
         Ok(code) => code,
-        Err(error) => error.report(),
+        Err(error) => error.report(&args),
     }
 }
 

@@ -69,9 +69,8 @@ pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Resul
     })
 }
 
-/// The names of all options that the module's tables and transaction look at, through blocks and statements.
-pub(super) fn used_names(module: &Module) -> Vec<String> {
-    let mut names = Vec::new();
+/// The names that `prepare` looks at: those of the tables.
+pub(super) fn names_of_tables(module: &Module) -> Vec<String> {
     let mut sources: Vec<&Source> = Vec::new();
     for table in module.tables.iter().map(|table| &table.value) {
         sources.extend([&table.count, &table.rows, &table.engine].into_iter().flatten());
@@ -81,11 +80,26 @@ pub(super) fn used_names(module: &Module) -> Vec<String> {
             sources.extend(column.value.auto_increment.iter().chain([&column.value.value]));
         }
     }
+    names(&sources)
+}
+
+/// The names that a run looks at: those of the transaction, through blocks and statements, and how many tables and
+/// rows there are.
+pub(super) fn names_of_run(module: &Module) -> Vec<String> {
+    let mut sources: Vec<&Source> = Vec::new();
+    for table in module.tables.iter().map(|table| &table.value) {
+        sources.extend([&table.count, &table.rows].into_iter().flatten());
+    }
     if let Some(transaction) = &module.transaction {
         sources.extend(&transaction.begin);
         let mut blocks = Vec::new();
         used_in_steps(module, &transaction.steps, &mut blocks, &mut sources);
     }
+    names(&sources)
+}
+
+fn names(sources: &[&Source]) -> Vec<String> {
+    let mut names = Vec::new();
     for source in sources {
         source.ast.names(&mut |name| names.push(name.to_string()));
     }
@@ -188,7 +202,7 @@ impl Compiler<'_> {
             true => Ok(()),
             false => {
                 let nearest = nearest(column, columns.iter().map(|column| column.name.as_str()));
-                Err(place.error(format!("table set `{name}` has no column `{column}`; did you mean `{nearest}`?")))
+                Err(place.error(format!("table set `{name}` has no column `{column}`{nearest}")))
             }
         };
         if key.columns.is_empty() {
@@ -284,7 +298,7 @@ impl Compiler<'_> {
             Action::Use(name, place) => {
                 let Some(block) = self.module.blocks.iter().find(|block| &block.name == name) else {
                     let nearest = nearest(name, self.module.blocks.iter().map(|block| block.name.as_str()));
-                    return Err(place.error(format!("there is no block `{name}`; did you mean `{nearest}`?")));
+                    return Err(place.error(format!("there is no block `{name}`{nearest}")));
                 };
                 if self.using.contains(name) {
                     let circle = [&self.using[..], std::slice::from_ref(name)].concat().join(" -> ");
@@ -320,7 +334,7 @@ impl Compiler<'_> {
     fn call(&mut self, name: &str, place: &Place) -> Result<CallSite, WorkloadError> {
         let Some(named) = self.module.statements.iter().find(|statement| statement.name == name) else {
             let nearest = nearest(name, self.module.statements.iter().map(|statement| statement.name.as_str()));
-            return Err(place.error(format!("there is no statement `{name}`; did you mean `{nearest}`?")));
+            return Err(place.error(format!("there is no statement `{name}`{nearest}")));
         };
         let file = &named.value;
         let template = SqlTemplate::new(file, self)?;
@@ -435,9 +449,9 @@ impl<'a> SqlTemplate<'a> {
                 let lists = file.lists.iter().map(|list| list.name.as_str());
                 let names = compiler.tables.iter().map(|set| set.name.as_str()).chain(lists);
                 let nearest = nearest(name, names);
-                return Err(place.error(format!(
-                    "`{{{name}}}` is neither a table set nor a list of this statement; did you mean `{{{nearest}}}`?"
-                )));
+                return Err(
+                    place.error(format!("`{{{name}}}` is neither a table set nor a list of this statement{nearest}"))
+                );
             }
         }
         template.pieces.push(Piece::Text(rest));

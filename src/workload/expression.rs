@@ -462,7 +462,7 @@ impl Scope<'_> {
             }
             _ => {
                 let nearest = super::nearest(name, FUNCTIONS.iter().copied());
-                return Err(format!("there is no function `{name}`; did you mean `{nearest}`?"));
+                return Err(format!("there is no function `{name}`{nearest}"));
             }
         };
         let [low, high] = arguments else { return Err(format!("{name}() takes two numbers, from and to")) };

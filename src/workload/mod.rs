@@ -51,9 +51,7 @@ const BUILTIN: [(&str, &str); 12] = builtin![
 pub enum WorkloadError {
     #[error("{place}: {message}")]
     InFile { place: Place, message: String },
-    #[error(
-        "there is no workload `{name}`; did you mean `{nearest}`? See `oltpbench workloads list`, or give a .yaml file"
-    )]
+    #[error("there is no workload `{name}`{nearest}; see `oltpbench workloads list`, or give a .yaml file")]
     Unknown { name: String, nearest: String },
     #[error("the workload file {path} cannot be read: {source}", path = path.display())]
     Read { path: PathBuf, source: std::io::Error },
@@ -135,6 +133,8 @@ pub struct Workload {
     module: Module,
     /// Those options that the workload looks at.
     options: Vec<OptionDefinition>,
+    /// The names that a run looks at.
+    of_run: Vec<String>,
 }
 
 impl Workload {
@@ -167,10 +167,12 @@ impl Workload {
                 return Err(WorkloadError::Unknown { name: name.into(), nearest });
             }
         };
-        let used = compile::used_names(&module);
-        let options = module.options.iter().filter(|option| used.contains(&option.name)).cloned().collect();
+        let of_run = compile::names_of_run(&module);
+        let of_tables = compile::names_of_tables(&module);
+        let used = |option: &&OptionDefinition| of_run.contains(&option.name) || of_tables.contains(&option.name);
+        let options = module.options.iter().filter(used).cloned().collect();
         let name = Path::new(name).file_stem().map_or(name.to_string(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Workload { name, file, module, options })
+        Ok(Workload { name, file, module, options, of_run })
     }
 
     pub fn name(&self) -> &str {
@@ -185,6 +187,11 @@ impl Workload {
     /// Its options, in the order of the files. An option that nothing looks at is not among them.
     pub fn options(&self) -> &[OptionDefinition] {
         &self.options
+    }
+
+    /// Whether an option changes what a run does, and not only what `prepare` makes.
+    pub fn matters_to_run(&self, option: &str) -> bool {
+        self.of_run.iter().any(|name| name == option)
     }
 
     pub fn compile(&self, settings: &Settings) -> Result<Plan, WorkloadError> {
@@ -217,7 +224,7 @@ fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<Stri
             }
             None => {
                 let nearest = nearest(&base, BUILTIN.iter().map(|(name, _)| *name));
-                return Err(place.error(format!("there is no workload `{base}`; did you mean `{nearest}`?")));
+                return Err(place.error(format!("there is no workload `{base}`{nearest}")));
             }
         };
         module.extend(base);
@@ -232,10 +239,17 @@ fn refuse_circle(chain: &[String], file: &str, place: &Place) -> Result<(), Work
     }
 }
 
-/// The candidate that looks most like `name`; empty if there is none.
-fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+/// How alike two names must be, from 0 to 1, for one to be suggested for the other.
+const LIKENESS: f64 = 0.75;
+
+/// A question for the end of a message, `; did you mean ...?`; empty if no candidate looks like `name`.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
-    candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default().to_string()
+    let best = candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match best.filter(|best| likeness(best) >= LIKENESS) {
+        Some(best) => format!("; did you mean `{best}`?"),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

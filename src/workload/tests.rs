@@ -265,7 +265,7 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
                 "{head}statements:\n  s: {{kind: read, sql: \"SELECT 1 FROM {{sbtset}}\"}}\n{transaction}    - execute: s\n"
             ),
             "mine.yaml:4:24: ",
-            "did you mean `{sbtest}`",
+            "did you mean `sbtest`",
         ),
         (
             format!(
