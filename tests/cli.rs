@@ -104,6 +104,14 @@ fn wrong_values_are_refused_with_their_bounds() {
 }
 
 #[test]
+fn a_negative_number_is_a_wrong_value_and_not_an_unknown_option() {
+    let message = fail(2, &["run", "--url", "simulated:", "--threads", "-3"]);
+    assert!(message.contains("-3") && message.contains("1..=100000"), "{message}");
+    let message = fail(2, &["run", "--url", "simulated:", "--tables", "-3"]);
+    assert!(message.contains("not between 1 and"), "{message}");
+}
+
+#[test]
 fn a_wrong_workload_file_is_shown_by_file_line_and_column() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.yaml");

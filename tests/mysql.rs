@@ -287,6 +287,10 @@ fn a_server_killed_in_mid_run_leaves_a_report_and_exit_code_1() {
         assert_eq!(run["status"], "interrupted");
         let lost = run["totals"]["errors"].as_array().unwrap().iter().any(|error| error["class"] == "connection lost");
         assert!(lost, "{}", run["totals"]);
+        let refused = run["totals"]["errors"].as_array().unwrap().iter().any(|error| error["statement"] == "connect");
+        assert!(refused, "attempts to connect again belong to the window: {}", run["totals"]);
+        let findings = run["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["code"] == "connections-lost"), "{findings:?}");
         assert!(count(&run, "totals.transactions") > 0);
     }
 }

@@ -133,6 +133,28 @@ fn ctrl_c_and_sigterm_report_what_was_measured() {
 }
 
 #[test]
+fn an_interruption_in_the_warm_up_ends_the_run_at_once() {
+    let arguments = ["--url", "simulated:?service-time=1ms", "--warmup-time", "60", "--time", "60"];
+    let mut command = oltpbench(&[&POINT[..], &arguments].concat());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The line on standard error shows that the run is under way.
+    let mut first = [0];
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut first).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(130));
+    let run = document(&file, &output);
+    assert_eq!(count(&run, "totals.transactions"), 0);
+    assert!(count(&run, "warmup.transactions") > 0);
+}
+
+#[test]
 fn the_same_seed_is_reported_and_a_new_one_is_drawn_otherwise() {
     let seed = |rest: &[&str]| count(&point("simulated:", &[&["--events", "1"], rest].concat()), "spec.rand_seed");
     assert_eq!(seed(&["--rand-seed", "42"]), 42);

@@ -139,10 +139,10 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
         options: choice.reported_options(matches),
     };
     let report = outcome.report(described, &job.address);
+    // The file first, since a reader of standard output may be slow or gone; but the text appears whatever happens to it.
+    let written = json.map_or(Ok(()), |json| json.write(&report));
     super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
-    if let Some(json) = json {
-        json.write(&report)?;
-    }
+    written?;
     exit_code(&report)
 }
 
@@ -156,6 +156,9 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             "{} of {} connections still waited for an answer {} s after the end; the server hangs or is too slow",
             report.unfinished, report.spec.threads, report.spec.forced_shutdown_s
         ))),
+        Status::Completed if report.totals.counts.transactions == 0 => {
+            Err(CliError::Run("not one transaction ended inside the measured window".into()))
+        }
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
             100.0 * report.totals.counts.failure_rate(),

@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress};
+use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
 use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
@@ -82,7 +82,7 @@ impl TargetArgs {
     fn mysql_parts(&self) -> MySqlAddress {
         let default = MySqlAddress::default();
         MySqlAddress {
-            host: self.host.clone().unwrap_or(default.host),
+            host: self.host.as_deref().filter(|host| !host.is_empty()).map_or(default.host, without_brackets),
             port: self.port.unwrap_or(default.port),
             socket: self.socket.clone(),
             user: self.user.clone().unwrap_or(default.user),
@@ -388,7 +388,11 @@ impl Choice {
             }
             command = command.arg(self.option(definition));
         }
-        Ok(command)
+        // A negative number is a wrong value, not an unknown option.
+        Ok(command.mut_args(|arg| match arg.get_action() {
+            clap::ArgAction::SetTrue => arg,
+            _ => arg.allow_negative_numbers(true),
+        }))
     }
 
     fn option(&self, definition: &OptionDefinition) -> Arg {

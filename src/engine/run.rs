@@ -233,7 +233,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             let next_ns = line_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
             self.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(LOOK));
         };
-        let now_ns = self.shared.clock.now_ns().max(window.start_ns());
+        let now_ns = self.shared.clock.now_ns();
         // Workers that stop by themselves inside the window have used up the events: the last one's end is the run's.
         if self.running == 0 && now_ns < window.end_ns() {
             window.close(self.shared.recorder().last_end_ns().map_or(now_ns, |last_end_ns| last_end_ns + 1));

@@ -84,7 +84,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 now_ns = self.reconnect();
             }
         }
-        if !self.errors.is_empty() {
+        if self.reconnects > 0 {
             self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
         }
     }
@@ -160,6 +160,8 @@ impl<'a, T: Target> Worker<'a, T> {
                 Err(fault) => self.errors.push(error("connect", &fault)),
             }
             let now_ns = self.shared.clock.now_ns();
+            // Recorded at once, so that an outage shows in the interval in which it happens.
+            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
             let left = self.shared.recorder().window().end_ns().saturating_sub(now_ns);
             if left == 0 {
                 return now_ns;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunReport, Status};
+use super::{ErrorEntry, RunReport, Status};
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -11,6 +11,9 @@ const MACHINE_LIMIT: f64 = 0.95;
 /// CPU time taken away by the hypervisor that is worth a word.
 const STEAL_LIMIT: f64 = 0.05;
 
+/// Class and statement of the errors that tell of connections.
+const LOST: &str = "connection lost";
+const CONNECT: &str = "connect";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
 
@@ -33,9 +36,26 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(ending(report));
     findings.extend(errors(report));
+    findings.extend(lost_connections(report));
     findings.extend(cut_off(report));
     findings.extend(client(report));
     findings
+}
+
+/// Connections that broke, and whether they came back.
+fn lost_connections(report: &RunReport) -> Option<Finding> {
+    let errors = || report.totals.counts.errors.iter();
+    let sum = |wanted: fn(&ErrorEntry) -> bool| errors().filter(|error| wanted(error)).map(|error| error.count).sum();
+    let lost: u64 = sum(|error| error.class == LOST && error.statement != CONNECT);
+    let refused: u64 = sum(|error| error.statement == CONNECT);
+    let back = report.totals.counts.reconnects;
+    (lost > 0).then(|| {
+        Finding::new(
+            "connections-lost",
+            format!("{lost} connections broke, {back} came back, and {refused} attempts to connect again failed"),
+            "while a connection was away it sent nothing, and the rates are lower for it",
+        )
+    })
 }
 
 /// In a closed loop a connection is always inside a transaction, so the latencies of all that ended in the window add up

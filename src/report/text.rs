@@ -23,7 +23,7 @@ pub fn interval_line(interval: &Interval, percentile: f64) -> String {
         rate(interval.tally.transactions),
         rate(statements.read_write_requests()),
         rate(statements.queries()),
-        rate(interval.tally.failed_transactions),
+        rate(interval.tally.error_count() - interval.tally.retries.min(interval.tally.error_count())),
     );
     if interval.tally.retries > 0 {
         let _ = write!(line, " retry/s: {:.2}", rate(interval.tally.retries));
@@ -297,13 +297,14 @@ mod tests {
             start_s: 9.0,
             end_s: 10.0,
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
-            tally: Tally { retries: 0, failed_transactions: 0, ..tally() },
+            tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
             response: latencies(1000..=2000),
         };
         let line = interval_line(&interval, 95.0);
         insta::assert_snapshot!(line, @"[ 10s 13:53:20 ] tps: 1000.00 rps: 18000.00 qps: 20000.00 p95: 1.95ms err/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
-        assert!(interval_line(&retried, 95.0).ends_with("err/s: 2.00 retry/s: 3.00"));
+        // The three errors are those that were retried.
+        assert!(interval_line(&retried, 95.0).ends_with("err/s: 0.00 retry/s: 3.00"));
     }
 
     #[test]

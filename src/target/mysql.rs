@@ -315,6 +315,7 @@ impl Control for MySqlControl {
 fn place(address: &MySqlAddress) -> String {
     match &address.socket {
         Some(socket) => format!("socket {}", socket.display()),
+        None if address.host.contains(':') => format!("[{}]:{}", address.host, address.port),
         None => format!("{}:{}", address.host, address.port),
     }
 }

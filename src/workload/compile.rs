@@ -16,6 +16,8 @@ use super::{OptionValue, Settings, WorkloadError, nearest};
 /// The most repetitions of a step or a list, and the most tables of a set: more is a typing error.
 const MOST_REPETITIONS: i64 = 1_000_000;
 const MOST_TABLES: i64 = 1_000_000;
+/// The most steps of a transaction once its blocks are put in.
+const MOST_STEPS: usize = 100_000;
 /// The largest number of rows of a table.
 const MOST_ROWS: i64 = i64::MAX / 4;
 
@@ -43,6 +45,7 @@ pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Resul
         variables: Vec::new(),
         most_variables: 0,
         using: Vec::new(),
+        steps: 0,
     };
     for table in &module.tables {
         let set = compiler.table(table)?;
@@ -151,6 +154,7 @@ struct Compiler<'a> {
     most_variables: usize,
     /// Blocks being compiled, to find one that uses itself.
     using: Vec<String>,
+    steps: usize,
 }
 
 impl Compiler<'_> {
@@ -281,6 +285,12 @@ impl Compiler<'_> {
             if times == 0 {
                 continue;
             }
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                let message =
+                    format!("the transaction has more than {MOST_STEPS} steps; does a block use others too often?");
+                return Err(WorkloadError::Settings { message });
+            }
             let inner = self.action(&file.action)?;
             match times {
                 1 => steps.extend(inner),
@@ -358,6 +368,12 @@ impl Compiler<'_> {
                 return Err(file.sql.1.error(message));
             }
         };
+        if let Expression::Constant(number) = table
+            && !(1..=i64::from(template.tables)).contains(&number)
+        {
+            let message = format!("there is no table {number}; tables are numbered from 1 to {}", template.tables);
+            return Err(file.table.as_ref().map_or(place, |source| &source.place).error(message));
+        }
         let arguments = template.arguments(file, self)?;
         Ok(CallSite { statement, table, arguments })
     }
@@ -426,10 +442,13 @@ enum Piece<'a> {
 impl<'a> SqlTemplate<'a> {
     fn new(file: &'a StatementFile, compiler: &Compiler<'_>) -> Result<SqlTemplate<'a>, WorkloadError> {
         let (sql, place) = &file.sql;
+        if find_outside_quotes(sql, &[';']).is_some() {
+            return Err(place.error("a statement is one statement; make two of what `;` separates"));
+        }
         let mut template = SqlTemplate { pieces: Vec::new(), tables: 1 };
         let mut sets = Vec::new();
         let mut rest = sql.as_str();
-        while let Some(at) = find_placeholder(rest) {
+        while let Some(at) = find_outside_quotes(rest, &['?', '{']) {
             template.pieces.push(Piece::Text(&rest[..at]));
             if rest[at..].starts_with('?') {
                 template.pieces.push(Piece::Argument);
@@ -534,12 +553,12 @@ impl<'a> SqlTemplate<'a> {
     }
 }
 
-/// The next `?` or `{` outside of quotes.
-fn find_placeholder(sql: &str) -> Option<usize> {
+/// The place of the first of some characters that stands outside of quotes.
+fn find_outside_quotes(sql: &str, wanted: &[char]) -> Option<usize> {
     let mut quote = None;
     for (at, character) in sql.char_indices() {
         match (quote, character) {
-            (None, '?' | '{') => return Some(at),
+            (None, _) if wanted.contains(&character) => return Some(at),
             (None, '\'' | '"' | '`') => quote = Some(character),
             (Some(open), _) if open == character => quote = None,
             _ => {}

@@ -8,8 +8,9 @@
 use super::OptionValue;
 use super::values::{Distribution, Random, RandomKind, RandomSettings, Template, permuted};
 
-/// Nesting beyond this is refused, so that no file can exhaust the stack.
+/// Nesting and length beyond these are refused, so that no file can exhaust the stack.
 const DEEPEST: usize = 50;
+const MOST_TOKENS: usize = 400;
 
 /// A parsed expression whose names are not looked up yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,6 +87,9 @@ enum Token {
 /// Parses a whole expression.
 pub fn parse(text: &str) -> Result<Ast, String> {
     let tokens = tokens(text)?;
+    if tokens.len() > MOST_TOKENS {
+        return Err(format!("the expression has more than {MOST_TOKENS} parts"));
+    }
     let mut parser = Parser { tokens: &tokens, next: 0 };
     let ast = parser.expression(0, 0)?;
     match parser.peek() {
@@ -633,6 +637,8 @@ mod tests {
             ("1 / 0", "divided by zero"),
             ("'open", "no closing quote"),
             ("1 ? 2", "`?` is not part"),
+            (&"1+".repeat(20_000), "more than 400 parts"),
+            (&"(".repeat(300), "nested deeper"),
         ] {
             let message = fold(text).unwrap_err();
             assert!(message.contains(part), "{text}: {message}");

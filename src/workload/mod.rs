@@ -16,6 +16,7 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use file::{Module, Place};
@@ -30,6 +31,9 @@ macro_rules! builtin {
         [$(($name, include_str!(concat!("../../workloads/", $name, ".yaml")))),*]
     };
 }
+
+/// The largest workload file.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Name and text of every built-in file.
 const BUILTIN: [(&str, &str); 12] = builtin![
@@ -158,8 +162,8 @@ impl Workload {
             }
             None if is_path(name) => {
                 let path = Path::new(name);
-                let text = std::fs::read_to_string(path)
-                    .map_err(|source| WorkloadError::Read { path: path.to_path_buf(), source })?;
+                let text =
+                    read_file(path).map_err(|source| WorkloadError::Read { path: path.to_path_buf(), source })?;
                 (name.to_string(), read_module(name, Some(path), &text, &mut chain)?)
             }
             None => {
@@ -199,6 +203,16 @@ impl Workload {
     }
 }
 
+/// Reads a whole file, but not an endless one.
+fn read_file(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST_BYTES {
+        true => Err(std::io::Error::other("it is larger than 1 MiB")),
+        false => Ok(text),
+    }
+}
+
 fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") || Path::new(name).is_file()
 }
@@ -218,8 +232,7 @@ fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<Stri
                 let path = folder.join(&base);
                 let name = path.display().to_string();
                 refuse_circle(chain, &name, &place)?;
-                let text = std::fs::read_to_string(&path)
-                    .map_err(|error| place.error(format!("{name} cannot be read: {error}")))?;
+                let text = read_file(&path).map_err(|error| place.error(format!("{name} cannot be read: {error}")))?;
                 read_module(&name, Some(&path), &text, chain)?
             }
             None => {

@@ -281,6 +281,20 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
             "mine.yaml:6:18: ",
             "integer, bigint",
         ),
+        (
+            format!(
+                "{head}statements:\n  s: {{kind: read, sql: \"SELECT 1; SELECT 2\"}}\n{transaction}    - execute: s\n"
+            ),
+            "mine.yaml:4:24: ",
+            "is one statement",
+        ),
+        (
+            format!(
+                "{head}statements:\n  s: {{kind: read, table: 0, sql: \"SELECT 1 FROM {{sbtest}}\"}}\n{transaction}    - execute: s\n"
+            ),
+            "mine.yaml:4:26: ",
+            "there is no table 0",
+        ),
         ("description: d\n".to_string(), "mine.yaml:1:1: ", "no transaction"),
         ("description: [\n".to_string(), "mine.yaml:", ""),
         ("- 1\n".to_string(), "mine.yaml:1:", ""),
@@ -295,6 +309,16 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         messages += "\n";
     }
     insta::assert_snapshot!(messages);
+}
+
+#[test]
+fn blocks_that_multiply_are_stopped() {
+    let mut text = "description: d\nextends: sbtest\nblocks:\n  b0: [{execute: s}]\n".to_string();
+    for level in 1..40 {
+        text += &format!("  b{level}: [{{use: b{0}}}, {{use: b{0}}}]\n", level - 1);
+    }
+    text += "statements:\n  s: {kind: read, sql: SELECT 1}\ntransaction: {steps: [{use: b39}]}\n";
+    assert!(message(&text).contains("more than 100000 steps"), "{}", message(&text));
 }
 
 #[test]
