@@ -60,6 +60,9 @@ fn a_user_of_sysbench_is_shown_the_way() {
         (["run", "--num_threads=5"], "use --threads"),
         (["run", "--oltp-table-size=5"], "use --table-size"),
         (["run", "--mysql-password=hunter2"], "use OLTPBENCH_PASSWORD"),
+        (["run", "mysql://u:hunter2@127.0.0.1:1/d"], "mysql://u:***@127.0.0.1:1/d"),
+        (["run", "--mode=mysql://u:hunter2@127.0.0.1:1/d"], "u:***@"),
+        (["run", "--threads=mysql://u:hunter2@h/d"], "u:***@"),
         (["oltp_read_only", "run"], "--workload oltp_read_only"),
         (["run", "oltp_read_only"], "--workload oltp_read_only"),
     ] {

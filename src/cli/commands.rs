@@ -132,6 +132,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
         interval_s: job.spec.interval.as_secs_f64(),
         protocol: outcome.protocol.name().to_string(),
         rand_type: random.type_name(),
+        rand_parameters: rand_parameters(&random.settings()),
         rand_seed: seed,
         max_retries: job.spec.max_retries,
         max_error_rate: job.spec.max_error_rate,
@@ -144,6 +145,17 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
     written?;
     exit_code(&report)
+}
+
+fn rand_parameters(settings: &RandomSettings) -> report::RandParameters {
+    report::RandParameters {
+        spec_iter: settings.spec_iter,
+        spec_pct: settings.spec_pct,
+        spec_res: settings.spec_res,
+        pareto_h: settings.pareto_h,
+        zipfian_exp: settings.zipfian_exp,
+        zipfian_scramble: settings.zipfian_scramble,
+    }
 }
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
@@ -159,6 +171,10 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
         Status::Completed if report.totals.counts.transactions == 0 => {
             Err(CliError::Run("not one transaction ended inside the measured window".into()))
         }
+        Status::Completed if report.connections_away() > 0 => Err(CliError::Run(format!(
+            "{} connections broke and did not come back before the end; see the errors by code",
+            report.connections_away()
+        ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
             100.0 * report.totals.counts.failure_rate(),
@@ -387,6 +403,7 @@ fn demo_run(
         interval_s: 1.0,
         protocol: Protocol::Prepared.name().to_string(),
         rand_type: "uniform".to_string(),
+        rand_parameters: rand_parameters(&RandomSettings::default()),
         rand_seed: spec.seed,
         max_retries: spec.max_retries,
         max_error_rate: spec.max_error_rate,

@@ -83,8 +83,28 @@ fn one_line(text: &str) -> String {
 
 /// One line, whatever a server put into its message.
 fn say(message: &str, code: u8) -> ExitCode {
-    show_error(format!("error: {}", message.split_whitespace().collect::<Vec<_>>().join(" ")));
+    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    show_error(format!("error: {}", without_passwords(&line)));
     ExitCode::from(code)
+}
+
+/// Hides the password of every URL in a text: a message may repeat an argument that was given in the wrong place.
+fn without_passwords(text: &str) -> String {
+    let mut shown = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (before, after) = rest.split_at(at + 3);
+        shown.push_str(before);
+        // The last `@` of the word, since a password may hold one that is not encoded.
+        let word = after.find(char::is_whitespace).unwrap_or(after.len());
+        let login = after[..word].rfind('@').unwrap_or(0);
+        match after[..login].find(':') {
+            Some(colon) => shown.push_str(&format!("{}:***", &after[..colon])),
+            None => shown.push_str(&after[..login]),
+        }
+        rest = &after[login..];
+    }
+    shown + rest
 }
 
 /// Prints a line to standard output. A reader that has gone away, as in `oltpbench run | head -1`, is no reason to lose

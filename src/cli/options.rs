@@ -19,7 +19,8 @@ use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings,
 /// The file that is measured when no target is given.
 pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
 
-#[derive(Args, Clone, Debug)]
+// No `Debug`: the URL may hold a password.
+#[derive(Args, Clone)]
 #[command(next_help_heading = "Target")]
 pub(super) struct TargetArgs {
     /// What to measure: mysql://USER@HOST:3306/DATABASE, sqlite:FILE or simulated:?service-time=1ms. Without it and the
@@ -209,7 +210,7 @@ enum Switch {
 }
 
 impl RandomArgs {
-    fn settings(&self) -> RandomSettings {
+    pub(super) fn settings(&self) -> RandomSettings {
         RandomSettings {
             kind: self.rand_type.kind(),
             spec_iter: self.rand_spec_iter,
@@ -454,8 +455,10 @@ impl Choice {
             if matches.value_source(&id) != Some(ValueSource::CommandLine) {
                 return None;
             }
-            let raw = matches.get_raw(&id)?.next();
-            let value = raw.map_or("on".into(), |raw| raw.to_string_lossy().into_owned());
+            // A switch has several spellings, such as `off` and `no`, so its value is compared, not its text.
+            let parsed = matches.try_get_one::<OptionValue>(&id).ok().flatten().map(OptionValue::to_string);
+            let raw = matches.get_raw(&id)?.next().map(|raw| raw.to_string_lossy().into_owned());
+            let value = parsed.or(raw)?;
             (value != *profile_value).then(|| report::ProfileChange {
                 option: option.to_string(),
                 value,

@@ -1,8 +1,8 @@
 //! The one loop: a worker plays transactions on its session until there are no more.
 //!
 //! Each worker is an OS thread that owns its session, its scratch and its buffers; it shares the ticket counter and a
-//! shard of the recorder. Without errors a transaction costs one clock reading a statement, no allocation and two
-//! uncontended atomics.
+//! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
+//! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

@@ -42,12 +42,18 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings
 }
 
+fn sum(report: &RunReport, wanted: impl Fn(&ErrorEntry) -> bool) -> u64 {
+    report.totals.counts.errors.iter().filter(|error| wanted(error)).map(|error| error.count).sum()
+}
+
+/// Connections that broke inside the window.
+pub(super) fn lost(report: &RunReport) -> u64 {
+    sum(report, |error| error.class == LOST && error.statement != CONNECT)
+}
+
 /// Connections that broke, and whether they came back.
 fn lost_connections(report: &RunReport) -> Option<Finding> {
-    let errors = || report.totals.counts.errors.iter();
-    let sum = |wanted: fn(&ErrorEntry) -> bool| errors().filter(|error| wanted(error)).map(|error| error.count).sum();
-    let lost: u64 = sum(|error| error.class == LOST && error.statement != CONNECT);
-    let refused: u64 = sum(|error| error.statement == CONNECT);
+    let (lost, refused) = (lost(report), sum(report, |error| error.statement == CONNECT));
     let back = report.totals.counts.reconnects;
     (lost > 0).then(|| {
         Finding::new(
@@ -64,8 +70,12 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     let response = &report.latency_us.response;
     let in_latencies_s = response.mean * response.count as f64 / 1e6;
     let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
-    // Connections that find no event left are idle, not cut off.
-    if report.spec.events.is_some() || response.count == 0 || in_latencies_s >= CUT_OFF_LIMIT * available_s {
+    // Connections that find no event left are idle, and lost ones are away; neither is cut off.
+    if report.spec.events.is_some()
+        || lost(report) > 0
+        || response.count == 0
+        || in_latencies_s >= CUT_OFF_LIMIT * available_s
+    {
         return None;
     }
     Some(Finding::new(

@@ -73,12 +73,24 @@ pub struct Spec {
     /// How statements reach the server: `prepared` or `text`.
     pub protocol: String,
     pub rand_type: String,
+    pub rand_parameters: RandParameters,
     pub rand_seed: u64,
     pub max_retries: u32,
     pub max_error_rate: f64,
     pub forced_shutdown_s: f64,
     /// Those of the workload's own options that matter to a run.
     pub options: Vec<WorkloadOption>,
+}
+
+/// The distributions' parameters, named as the --rand-* options; a run uses those of its type.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RandParameters {
+    pub spec_iter: u32,
+    pub spec_pct: u32,
+    pub spec_res: u32,
+    pub pareto_h: f64,
+    pub zipfian_exp: f64,
+    pub zipfian_scramble: bool,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -261,6 +273,13 @@ impl RunReport {
     }
 }
 
+impl RunReport {
+    /// Connections that broke inside the window and did not come back in it.
+    pub fn connections_away(&self) -> u64 {
+        findings::lost(self).saturating_sub(self.totals.counts.reconnects + self.drained.reconnects)
+    }
+}
+
 impl Totals {
     fn new(tally: &Tally, elapsed_s: f64) -> Totals {
         let rate = |count: u64| per_second(count, elapsed_s);
@@ -429,9 +448,12 @@ pub struct JsonFile {
 impl JsonFile {
     pub fn at(path: &Path) -> Result<JsonFile, ReportError> {
         let file = JsonFile { path: path.to_path_buf() };
-        let tried = match file.is_direct() {
-            true => file.open_direct().map(drop),
-            false => file.open_aside().map(drop),
+        let folder = path.is_dir().then(|| std::io::ErrorKind::IsADirectory.into());
+        // A pipe is not tried: its reader would take the end of the trial for the end of the report.
+        let tried = match folder {
+            Some(error) => Err(error),
+            None if file.is_direct() => Ok(()),
+            None => file.open_aside().map(drop),
         };
         tried.map_err(|source| file.error(source))?;
         Ok(file)

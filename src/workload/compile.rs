@@ -18,6 +18,8 @@ const MOST_REPETITIONS: i64 = 1_000_000;
 const MOST_TABLES: i64 = 1_000_000;
 /// The most steps of a transaction once its blocks are put in.
 const MOST_STEPS: usize = 100_000;
+/// The most statements of a transaction, for each of which a connection keeps a time.
+const MOST_CALLS: usize = 1_000_000;
 /// The largest number of rows of a table.
 const MOST_ROWS: i64 = i64::MAX / 4;
 
@@ -62,6 +64,9 @@ pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Resul
     let (calls, writes) = compiler.count(&steps);
     if calls == 0 {
         return Err(whole.error("with these options a transaction has no statement; raise the number of one"));
+    }
+    if calls > MOST_CALLS {
+        return Err(whole.error(format!("a transaction has {calls} statements; at most {MOST_CALLS} are possible")));
     }
     Ok(Plan {
         tables: compiler.tables,
@@ -389,7 +394,7 @@ impl Compiler<'_> {
                     (calls.saturating_mul(*times as usize), writes)
                 }
             };
-            (calls + more_calls, writes + more_writes)
+            (calls.saturating_add(more_calls), writes + more_writes)
         })
     }
 }

@@ -322,6 +322,12 @@ fn blocks_that_multiply_are_stopped() {
 }
 
 #[test]
+fn repeats_that_multiply_are_stopped() {
+    let text = "description: d\nextends: sbtest\nstatements:\n  s: {kind: read, sql: SELECT 1}\ntransaction:\n  steps:\n    - repeat: 1000000\n      steps: [{repeat: 1000000, execute: s}]\n";
+    assert!(message(text).contains("at most 1000000"), "{}", message(text));
+}
+
+#[test]
 fn a_transaction_without_statements_is_refused() {
     let zero = [("point_selects", OptionValue::Int(0)), ("range_selects", OptionValue::Bool(false))];
     let error = Workload::load("oltp_read_only").unwrap().compile(&settings(&zero)).unwrap_err().to_string();
