@@ -44,9 +44,16 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in 0..`count`, by the high word of a product; its bias is below `count` / 2^64.
+    /// Uniform in 0..`count`: the high word of a product, drawn again where that would favour some values (Lemire 2019).
     fn below(&mut self, count: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
+        loop {
+            let product = u128::from(self.next()) * u128::from(count);
+            let low = product as u64;
+            // The exact bound costs a division, and `low` is almost always above `count`, which is above the bound.
+            if low >= count || low >= count.wrapping_neg() % count {
+                return (product >> 64) as u64;
+            }
+        }
     }
 }
 
@@ -263,6 +270,7 @@ pub struct Template {
     parts: Vec<Part>,
 }
 
+/// A part is at most `LONGEST_PART` bytes of whole characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Digits(usize),
@@ -270,66 +278,96 @@ enum Part {
     Literal(String),
 }
 
-/// The two-digit texts from 00 to 99, one after the other.
-const PAIRS: &str = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849\
-5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
-const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
-/// Pairs of digits, and letters, taken from one 64-bit draw; what is left of it then still has 24 and 26 bits.
-const PAIRS_A_DRAW: usize = 6;
+/// Digits and letters taken from one 64-bit draw; what is left of it then still has 24 and 26 bits.
+const DIGITS_A_DRAW: usize = 12;
 const LETTERS_A_DRAW: usize = 8;
+const LONGEST_PART: usize = 16;
 
 impl Template {
     pub fn new(text: &str) -> Template {
         let mut parts = Vec::new();
         for character in text.chars() {
             match (character, parts.last_mut()) {
-                ('#', Some(Part::Digits(count))) | ('@', Some(Part::Letters(count))) => *count += 1,
+                ('#', Some(Part::Digits(count))) if *count < DIGITS_A_DRAW => *count += 1,
+                ('@', Some(Part::Letters(count))) if *count < LETTERS_A_DRAW => *count += 1,
                 ('#', _) => parts.push(Part::Digits(1)),
                 ('@', _) => parts.push(Part::Letters(1)),
-                (_, Some(Part::Literal(literal))) => literal.push(character),
+                (_, Some(Part::Literal(literal))) if literal.len() + character.len_utf8() <= LONGEST_PART => {
+                    literal.push(character);
+                }
                 _ => parts.push(Part::Literal(character.into())),
             }
         }
         Template { parts }
     }
 
+    /// Appends the text. It is put together as bytes, since a `String` checks each append.
     pub fn render(&self, random: &mut Random, text: &mut String) {
+        let mut bytes = [0; 256];
+        let mut used = 0;
         for part in &self.parts {
-            match part {
-                Part::Literal(literal) => text.push_str(literal),
-                Part::Digits(count) => digits(*count, random, text),
-                Part::Letters(count) => letters(*count, random, text),
+            if used + LONGEST_PART > bytes.len() {
+                append(&bytes[..used], text);
+                used = 0;
+            }
+            used += part.write(random, &mut bytes[used..]);
+        }
+        append(&bytes[..used], text);
+    }
+}
+
+fn append(bytes: &[u8], text: &mut String) {
+    text.push_str(std::str::from_utf8(bytes).expect("parts are whole characters"));
+}
+
+impl Part {
+    /// Writes the part to the start of `bytes` and gives its length; what is behind it may be overwritten too.
+    fn write(&self, random: &mut Random, bytes: &mut [u8]) -> usize {
+        match self {
+            Part::Literal(literal) => {
+                bytes[..literal.len()].copy_from_slice(literal.as_bytes());
+                literal.len()
+            }
+            Part::Digits(count) => {
+                let mut digits = twelve_digits(random.next());
+                // Digits are taken as pairs; of the last one only the second digit if their number is odd.
+                if count % 2 == 1 {
+                    digits[count - 1] = digits[*count];
+                }
+                bytes[..DIGITS_A_DRAW].copy_from_slice(&digits);
+                *count
+            }
+            Part::Letters(count) => {
+                let mut fraction = random.next();
+                for byte in &mut bytes[..*count] {
+                    let product = u128::from(fraction) * 26;
+                    *byte = b'a' + (product >> 64) as u8;
+                    fraction = product as u64;
+                }
+                *count
             }
         }
     }
 }
 
-/// Takes the high word of a product by 100 as two digits and goes on with the low word, which is the fraction.
-fn digits(mut count: usize, random: &mut Random, text: &mut String) {
-    while count > 0 {
-        let mut fraction = random.next();
-        for _ in 0..PAIRS_A_DRAW.min(count.div_ceil(2)) {
-            let product = u128::from(fraction) * 100;
-            let pair = 2 * (product >> 64) as usize;
-            fraction = product as u64;
-            let width = count.min(2);
-            text.push_str(&PAIRS[pair + 2 - width..pair + 2]);
-            count -= width;
-        }
-    }
+/// The first twelve decimal digits of `word` / 2^64.
+fn twelve_digits(word: u64) -> [u8; DIGITS_A_DRAW] {
+    let number = ((u128::from(word) * 1_000_000_000_000) >> 64) as u64;
+    let mut digits = [0; DIGITS_A_DRAW];
+    digits[..4].copy_from_slice(&eight_digits(number / 100_000_000)[4..]);
+    digits[4..].copy_from_slice(&eight_digits(number % 100_000_000));
+    digits
 }
 
-fn letters(mut count: usize, random: &mut Random, text: &mut String) {
-    while count > 0 {
-        let mut fraction = random.next();
-        for _ in 0..LETTERS_A_DRAW.min(count) {
-            let product = u128::from(fraction) * 26;
-            let letter = (product >> 64) as usize;
-            fraction = product as u64;
-            text.push_str(&LETTERS[letter..letter + 1]);
-            count -= 1;
-        }
-    }
+/// Eight digits by three halvings, each done in all lanes of a word at once: to four, to two, and to one digit a lane.
+/// The multiplications by 10,486 / 2^20 and 103 / 2^10 are divisions by 100 and by 10 for numbers of that size.
+fn eight_digits(number: u64) -> [u8; 8] {
+    let fours = number / 10_000 | (number % 10_000) << 32;
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
+    let ones = tens | (twos - 10 * tens) << 8;
+    (ones | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -420,6 +458,13 @@ mod tests {
     }
 
     #[test]
+    fn eight_digits_are_those_of_the_number() {
+        for number in (0..100_000_000).step_by(9973).chain([99_999_999, 10_000, 9999, 100, 99]) {
+            assert_eq!(eight_digits(number), format!("{number:08}").as_bytes());
+        }
+    }
+
+    #[test]
     fn what_rows_are_made_of_never_changes() {
         // Data prepared by one version is verified by another.
         let mut random = Random::of(&[0, 1, 1]);
@@ -477,11 +522,19 @@ mod tests {
         }
 
         #[test]
-        fn a_template_keeps_its_length(text in "[-#@a-z ]{0,200}", seed: u64) {
+        fn a_template_fills_its_places_and_keeps_the_rest(text in "[-#@#@a-zé☃ ]{0,600}", seed: u64) {
             let template = Template::new(&text);
             let mut rendered = String::new();
             template.render(&mut Random::of(&[seed]), &mut rendered);
-            prop_assert_eq!(rendered.len(), text.len());
+            prop_assert_eq!(rendered.chars().count(), text.chars().count());
+            for (made, wanted) in rendered.chars().zip(text.chars()) {
+                let fits = match wanted {
+                    '#' => made.is_ascii_digit(),
+                    '@' => made.is_ascii_lowercase(),
+                    other => made == other,
+                };
+                prop_assert!(fits, "{wanted} became {made}");
+            }
         }
     }
 }
