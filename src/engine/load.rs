@@ -69,25 +69,20 @@ pub fn prepare(
     let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted };
 
     let tables = tables(plan);
-    crew.work("Creating tables", "tables", &tables, |_| 1, |control, table, _| create_table(control, dialect, table))?;
+    crew.each("Creating tables", "tables", &tables, |control, table| create_table(control, dialect, table))?;
     let segments = segments(&tables, crew.loaders);
     let rows = |segment: &Segment<'_>| segment.last + 1 - segment.first;
-    crew.work("Loading rows", "rows", &segments, rows, |control, segment, done| {
-        load_segment(control, dialect, plan, segment, seed, limit, done)
+    let load = Load { dialect, plan, seed, limit };
+    crew.work("Loading rows", "rows", &segments, rows, |control, segment, step| {
+        load_segment(control, &load, segment, step)
     })?;
     let indexes = indexes(&tables, Build::AfterLoad);
-    crew.work(
-        "Building indexes",
-        "indexes",
-        &indexes,
-        |_| 1,
-        |control, (table, index), _| {
-            let sql = dialect.create_index(table.set, index, table.number);
-            run(control, &sql, || format!("building index {} on {}", index.name(table.number), table.name()))
-        },
-    )?;
-    crew.work("Analyzing tables", "tables", &tables, |_| 1, |control, table, _| analyze(control, dialect, table))?;
-    crew.work("Verifying tables", "tables", &tables, |_| 1, |control, table, _| verify(control, table))?;
+    crew.each("Building indexes", "indexes", &indexes, |control, (table, index)| {
+        let sql = dialect.create_index(table.set, index, table.number);
+        run(control, &sql, || format!("building index {} on {}", index.name(table.number), table.name()))
+    })?;
+    crew.each("Analyzing tables", "tables", &tables, |control, table| analyze(control, dialect, table))?;
+    crew.each("Verifying tables", "tables", &tables, |control, table| verify(control, table))?;
     let rows = tables.iter().map(|table| table.set.rows).sum();
     Ok(Loaded { tables: tables.len() as u64, rows })
 }
@@ -104,21 +99,15 @@ pub fn prewarm(
     refuse_missing(database.control()?.as_mut(), dialect, plan)?;
     let tables = tables(plan);
     let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted };
-    crew.work(
-        "Reading tables",
-        "tables",
-        &tables,
-        |_| 1,
-        |control, table, _| {
-            analyze(control, dialect, table)?;
-            query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
-            for index in &table.set.indexes {
-                let sql = dialect.read_index(table.set, index, table.number);
-                query(control, &sql, || format!("reading index {} of {}", index.name(table.number), table.name()))?;
-            }
-            Ok(())
-        },
-    )?;
+    crew.each("Reading tables", "tables", &tables, |control, table| {
+        analyze(control, dialect, table)?;
+        query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
+        for index in &table.set.indexes {
+            let sql = dialect.read_index(table.set, index, table.number);
+            query(control, &sql, || format!("reading index {} of {}", index.name(table.number), table.name()))?;
+        }
+        Ok(())
+    })?;
     Ok(tables.len() as u64)
 }
 
@@ -134,15 +123,9 @@ pub fn cleanup(
     let existing = existing(database.control()?.as_mut(), dialect, plan)?;
     let tables: Vec<Table<'_>> = tables(plan).into_iter().filter(|table| existing.contains(&table.name())).collect();
     let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted };
-    crew.work(
-        "Dropping tables",
-        "tables",
-        &tables,
-        |_| 1,
-        |control, table, _| {
-            run(control, &dialect.drop_table(table.set, table.number), || format!("dropping {}", table.name()))
-        },
-    )?;
+    crew.each("Dropping tables", "tables", &tables, |control, table| {
+        run(control, &dialect.drop_table(table.set, table.number), || format!("dropping {}", table.name()))
+    })?;
     Ok(tables.len() as u64)
 }
 
@@ -194,6 +177,14 @@ fn check_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Resu
     )))
 }
 
+/// What all segments are loaded with; `limit` is the size of a statement in bytes.
+struct Load<'a> {
+    dialect: Dialect,
+    plan: &'a Plan,
+    seed: u64,
+    limit: usize,
+}
+
 /// The connections that share a step's work.
 struct Crew<'a> {
     database: &'a dyn Database,
@@ -211,15 +202,36 @@ struct Step {
 }
 
 impl Crew<'_> {
+    /// Does `jobs`, each of which is one unit of progress.
+    fn each<J: Sync>(
+        &mut self,
+        name: &str,
+        unit: &str,
+        jobs: &[J],
+        job: impl Fn(&mut dyn Control, &J) -> Result<(), EngineError> + Sync,
+    ) -> Result<(), EngineError> {
+        self.work(
+            name,
+            unit,
+            jobs,
+            |_| 1,
+            |control, next, step| {
+                job(control, next)?;
+                step.done.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            },
+        )
+    }
+
     /// Does `jobs` over as many connections as are useful, telling progress. The first error stops all.
-    /// A job adds to the counter it is given what it has done so far; the rest of its `size` is added at its end.
+    /// A job of `size` units adds to `done` what it has done, and ends early when `stop` is set.
     fn work<J: Sync>(
         &mut self,
         name: &str,
         unit: &str,
         jobs: &[J],
         size: impl Fn(&J) -> u64,
-        job: impl Fn(&mut dyn Control, &J, &AtomicU64) -> Result<(), EngineError> + Sync,
+        job: impl Fn(&mut dyn Control, &J, &Step) -> Result<(), EngineError> + Sync,
     ) -> Result<(), EngineError> {
         let total: u64 = jobs.iter().map(size).sum();
         if total == 0 {
@@ -271,12 +283,12 @@ impl Step {
         &self,
         database: &dyn Database,
         jobs: &[J],
-        job: impl Fn(&mut dyn Control, &J, &AtomicU64) -> Result<(), EngineError>,
+        job: impl Fn(&mut dyn Control, &J, &Step) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
         let mut control = database.control()?;
         while !self.stop.load(Ordering::Relaxed) {
             let Some(next) = jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
-            job(control.as_mut(), next, &self.done)?;
+            job(control.as_mut(), next, self)?;
         }
         Ok(())
     }
@@ -322,47 +334,47 @@ fn create_table(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) 
     Ok(())
 }
 
-/// Inserts a segment's rows by statements of nearly `limit` bytes.
+/// Inserts a segment's rows by statements of nearly the limit's size.
 fn load_segment(
     control: &mut dyn Control,
-    dialect: Dialect,
-    plan: &Plan,
+    load: &Load<'_>,
     segment: &Segment<'_>,
-    seed: u64,
-    limit: usize,
-    done: &AtomicU64,
+    step: &Step,
 ) -> Result<(), EngineError> {
     let Table { set, number } = segment.table;
-    let prefix = dialect.insert_prefix(set, number);
+    let prefix = load.dialect.insert_prefix(set, number);
     let what = |last| format!("loading rows of {} up to id {last}", set.table_name(number));
-    let mut scratch = plan.scratch();
+    let mut scratch = load.plan.scratch();
     let mut row = String::new();
-    let mut sql = String::with_capacity(limit);
+    let mut sql = String::with_capacity(load.limit);
     let mut rows = 0;
     for id in segment.first..=segment.last {
         row.clear();
-        for (index, value) in set.row(seed, number, id, &mut scratch).iter().enumerate() {
-            row.push_str(if index == 0 { "(" } else { ", " });
-            render_literal(value, dialect, &mut row);
+        for (index, value) in set.row(load.seed, number, id, &mut scratch).iter().enumerate() {
+            row.push(if index == 0 { '(' } else { ',' });
+            render_literal(value, load.dialect, &mut row);
         }
         row.push(')');
-        if rows > 0 && sql.len() + row.len() + 2 > limit {
-            run(control, &sql, || what(id - 1))?;
-            done.fetch_add(rows, Ordering::Relaxed);
+        if rows > 0 && sql.len() + row.len() + 1 > load.limit {
+            insert(control, &sql, || what(id - 1))?;
+            step.done.fetch_add(rows, Ordering::Relaxed);
             rows = 0;
+            if step.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
         }
         if rows == 0 {
             sql.clear();
             sql.push_str(&prefix);
         } else {
-            sql.push_str(", ");
+            sql.push(',');
         }
         sql.push_str(&row);
         rows += 1;
     }
     if rows > 0 {
-        run(control, &sql, || what(segment.last))?;
-        done.fetch_add(rows, Ordering::Relaxed);
+        insert(control, &sql, || what(segment.last))?;
+        step.done.fetch_add(rows, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -437,6 +449,10 @@ fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> R
 
 fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
     control.run(sql).map(drop).map_err(|fault| EngineError::Statement { what: what(), fault })
+}
+
+fn insert(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
+    control.insert(sql).map_err(|fault| EngineError::Statement { what: what(), fault })
 }
 
 fn query(

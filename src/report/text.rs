@@ -12,7 +12,7 @@ pub fn interval_line(interval: &Interval, percentile: f64) -> String {
     let statements = interval.tally.statements;
     let clock = humantime::format_rfc3339_seconds(interval.ended_at).to_string();
     let mut line = format!(
-        "[ {}s {} ] tps: {:.2} rps: {:.2} qps: {:.2} p{percentile} ms: {:.3} err/s: {:.2}",
+        "[ {}s {} ] tps: {:.2} rps: {:.2} qps: {:.2} p{percentile}: {:.2}ms err/s: {:.2}",
         trimmed(interval.end_s),
         &clock[11..19],
         rate(interval.tally.transactions),
@@ -37,6 +37,7 @@ fn trimmed(seconds: f64) -> String {
 pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let mut out = String::new();
     // Writing into a String cannot fail, so the results are dropped.
+    let _ = setup(&mut out, report);
     let _ = statistics(&mut out, &report.totals);
     let _ = errors(&mut out, &report.totals.errors);
     let _ = general(&mut out, report);
@@ -45,6 +46,31 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = client(&mut out, report);
     let _ = findings(&mut out, &report.findings);
     out
+}
+
+fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
+    let spec = &report.spec;
+    writeln!(out, "Setup:")?;
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    line("target:", report.target.url.clone())?;
+    line("server:", report.target.version.clone())?;
+    line("workload:", spec.workload.clone())?;
+    if let Some(profile) = &spec.profile {
+        line("profile:", profile.name.clone())?;
+        for change in &profile.changed {
+            let text = format!("{} is {} (profile: {})", change.option, change.value, change.profile_value);
+            line("  changed:", text)?;
+        }
+    }
+    let given = spec.options.iter().filter(|option| option.source == "command line");
+    let given: Vec<String> = given.map(|option| format!("{}={}", option.name, option.value)).collect();
+    if !given.is_empty() {
+        line("options given:", given.join(", "))?;
+    }
+    line("threads:", spec.threads.to_string())?;
+    line("statements:", spec.protocol.clone())?;
+    line("ids, seed:", format!("{}, {}", spec.rand_type, spec.rand_seed))?;
+    writeln!(out)
 }
 
 fn statistics(out: &mut String, totals: &Totals) -> std::fmt::Result {
@@ -73,10 +99,10 @@ fn errors(out: &mut String, errors: &[ErrorEntry]) -> std::fmt::Result {
         return Ok(());
     }
     writeln!(out, "\nErrors by code:")?;
-    writeln!(out, "    {:>8}  {:>6}  {:<16} {:<20}", "count", "code", "class", "statement")?;
+    writeln!(out, "    {:>8}  {:>6}  {:<16} statement", "count", "code", "class")?;
     for error in errors {
         let code = if error.code == 0 { "-".to_string() } else { error.code.to_string() };
-        writeln!(out, "    {:>8}  {code:>6}  {:<16} {:<20}", error.count, error.class, error.statement)?;
+        writeln!(out, "    {:>8}  {code:>6}  {:<16} {}", error.count, error.class, error.statement)?;
         writeln!(out, "              {}", error.message)?;
     }
     Ok(())
@@ -119,12 +145,12 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
         return Ok(());
     }
     writeln!(out, "\nStatements (ms):")?;
-    writeln!(out, "    {:<24} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
+    writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
     for statement in &report.statements {
         let latency = &statement.latency_us;
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
-        writeln!(out, "    {:<24} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", statement.name, latency.count)?;
+        writeln!(out, "    {:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", statement.name, latency.count)?;
     }
     Ok(())
 }
@@ -156,4 +182,117 @@ fn findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
         writeln!(out, "        {}", finding.advice)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, SystemTime};
+
+    use super::*;
+    use crate::metrics::client::Usage;
+    use crate::metrics::{ErrorCount, ErrorKey, Measurement, StatementLatency, Statements, Tally, histogram};
+    use crate::report::{Profile, ProfileChange, Setup, Spec, Target, WorkloadOption};
+
+    fn latencies(values_us: impl Iterator<Item = u64>) -> crate::metrics::Histogram {
+        let mut latencies = histogram();
+        values_us.for_each(|value_us| latencies.record(value_us * 1000).unwrap());
+        latencies
+    }
+
+    fn tally() -> Tally {
+        let key = ErrorKey { code: 1213, sqlstate: "40001".into(), class: "retry", statement: "index_update".into() };
+        let error = ErrorCount { count: 3, message: "Deadlock found when trying to get lock".into() };
+        Tally {
+            transactions: 1000,
+            statements: Statements { reads: 14_000, writes: 4000, other: 2000 },
+            failed_statements: Statements { reads: 28, writes: 3, other: 6 },
+            retries: 3,
+            failed_transactions: 2,
+            reconnects: 0,
+            errors: [(key, error)].into(),
+        }
+    }
+
+    fn report() -> RunReport {
+        let spec = Spec {
+            workload: "oltp_read_write".into(),
+            profile: Some(Profile {
+                name: "aurora-whitepaper".into(),
+                changed: vec![ProfileChange {
+                    option: "threads".into(),
+                    value: "64".into(),
+                    profile_value: "1000".into(),
+                }],
+            }),
+            threads: 64,
+            time_s: Some(10.0),
+            events: None,
+            warmup_time_s: 0.0,
+            interval_s: 1.0,
+            protocol: "text".into(),
+            rand_type: "uniform".into(),
+            rand_seed: 42,
+            max_retries: 10,
+            max_error_rate: 0.01,
+            options: vec![WorkloadOption {
+                name: "point_selects".into(),
+                value: "10".into(),
+                source: "command line".into(),
+            }],
+        };
+        let target = Target {
+            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
+            version: "MariaDB 10.11".into(),
+            variables: Default::default(),
+        };
+        let measurement = Measurement {
+            started_at: SystemTime::UNIX_EPOCH,
+            elapsed_s: 10.0,
+            window: tally(),
+            warmup: Tally::default(),
+            drained: Tally { transactions: 64, ..Tally::default() },
+            unfinished: 0,
+            response: latencies(1000..=2000),
+            statements: vec![StatementLatency {
+                name: "point_select".into(),
+                kind: "read",
+                latency: latencies(100..=199),
+            }],
+            series: Vec::new(),
+            client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
+        };
+        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, &measurement, Status::Completed);
+        report.client.host = "client".into();
+        report
+    }
+
+    #[test]
+    fn a_summary_reads_like_sysbenchs_and_fits_80_columns() {
+        let summary = summary(&report(), &[50.0, 95.0, 99.0, 99.9]);
+        insta::assert_snapshot!(summary);
+        let setup_and_figures = summary.split("Findings:").next().unwrap();
+        assert!(setup_and_figures.lines().all(|line| line.chars().count() <= 80), "{summary}");
+    }
+
+    #[test]
+    fn an_interval_line_names_the_three_rates_and_fits_80_columns() {
+        let interval = Interval {
+            start_s: 9.0,
+            end_s: 10.0,
+            ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
+            tally: Tally { retries: 0, failed_transactions: 0, ..tally() },
+            response: latencies(1000..=2000),
+        };
+        let line = interval_line(&interval, 95.0);
+        insta::assert_snapshot!(line, @"[ 10s 13:53:20 ] tps: 1000.00 rps: 18000.00 qps: 20000.00 p95: 1.95ms err/s: 0.00");
+        let retried = Interval { tally: tally(), ..interval };
+        assert!(interval_line(&retried, 95.0).ends_with("err/s: 2.00 retry/s: 3.00"));
+    }
+
+    #[test]
+    fn parts_of_seconds_are_shown_only_where_there_are_some() {
+        assert_eq!(trimmed(10.0), "10");
+        assert_eq!(trimmed(0.25), "0.25");
+        assert_eq!(trimmed(100.0), "100");
+    }
 }

@@ -67,6 +67,8 @@ pub trait Session {
 pub trait Control {
     /// Runs one statement and gives the number of rows it changed.
     fn run(&mut self, sql: &str) -> Result<u64, Fault>;
+    /// Runs one large INSERT, in the way that costs the server least.
+    fn insert(&mut self, sql: &str) -> Result<(), Fault>;
     /// Runs one query and gives its rows as text, NULL as `None`.
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault>;
     /// What the report says of the server.

@@ -152,7 +152,7 @@ impl Database for MySqlTarget {
 
     fn control(&self) -> Result<Box<dyn Control>, Fault> {
         let (runtime, connection) = self.open()?;
-        Ok(Box::new(MySqlControl { connection, runtime }))
+        Ok(Box::new(MySqlControl { connection, runtime, charset: Charset::Utf8 }))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
@@ -213,6 +213,37 @@ impl Session for MySqlSession {
 struct MySqlControl {
     connection: MySqlConnection,
     runtime: Runtime,
+    charset: Charset,
+}
+
+/// What the server takes this connection's text to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Charset {
+    Utf8,
+    /// That of the database, in which new tables keep their text.
+    Database,
+}
+
+impl MySqlControl {
+    fn speak(&mut self, charset: Charset) -> Result<(), Fault> {
+        if self.charset == charset {
+            return Ok(());
+        }
+        self.charset = charset;
+        let name = match charset {
+            Charset::Utf8 => "utf8mb4".to_string(),
+            Charset::Database => {
+                let name = self.rows("SELECT @@character_set_database")?;
+                name.into_iter().flatten().flatten().next().unwrap_or_else(|| "utf8mb4".into())
+            }
+        };
+        match self.run(&format!("SET NAMES {name}")) {
+            // A few character sets, such as utf16, cannot be a client's; then the text is converted after all.
+            Ok(_) => Ok(()),
+            Err(fault) if fault.class == FaultClass::Failed => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
 }
 
 impl Control for MySqlControl {
@@ -220,6 +251,13 @@ impl Control for MySqlControl {
         let query = sqlx::raw_sql(AssertSqlSafe(sql));
         let done = self.runtime.block_on(query.execute(&mut self.connection));
         done.map(|done| done.rows_affected()).map_err(fault)
+    }
+
+    /// Text in the database's own character set needs no conversion, which costs a server with latin1 tables (MariaDB's
+    /// default) a quarter of a load. ASCII is the same in all of them.
+    fn insert(&mut self, sql: &str) -> Result<(), Fault> {
+        self.speak(if sql.is_ascii() { Charset::Database } else { Charset::Utf8 })?;
+        self.run(sql).map(drop)
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {

@@ -165,6 +165,10 @@ impl Control for SqliteControl {
         done.map(|done| done.rows_affected()).map_err(fault)
     }
 
+    fn insert(&mut self, sql: &str) -> Result<(), Fault> {
+        self.run(sql).map(drop)
+    }
+
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
         let query = sqlx::raw_sql(AssertSqlSafe(sql));
         let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(fault)?;
