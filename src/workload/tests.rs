@@ -214,6 +214,8 @@ fn message(text: &str) -> String {
 fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
     let transaction = "transaction:\n  steps:\n";
     let head = "description: d\nextends: sbtest\n";
+    let doubling: String = (1..=20).map(|n| format!("  b{n}: [{{use: b{}}}, {{use: b{}}}]\n", n - 1, n - 1)).collect();
+    let doubling = format!("  b0: [{{let: {{x: 1}}}}]\n{doubling}");
     let files = [
         ("description: d\nextends: sbtest\nstepz: []\n".to_string(), "mine.yaml:3:1: ", "stepz"),
         (format!("{head}options:\n  x: {{default: 1, mim: 2}}\n"), "mine.yaml:4:19: ", "mim"),
@@ -248,7 +250,7 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         (
             format!("{head}{transaction}    - repeat: worker\n      use: point_selects\n"),
             "mine.yaml:5:15: ",
-            "neither an option",
+            "no value here",
         ),
         (
             format!("{head}statements:\n  s: {{kind: reed, sql: SELECT 1}}\n{transaction}    - execute: s\n"),
@@ -281,6 +283,22 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
             "mine.yaml:6:18: ",
             "integer, bigint",
         ),
+        ("description: d\nextends: ././mine.yaml\n".to_string(), "mine.yaml:2:10: ", "extends itself"),
+        (format!("{head}options:\n  tables: {{default: -5}}\n"), "mine.yaml:4:21: ", "between 1 and"),
+        (format!("{head}options:\n  tables: {{default: on}}\n"), "mine.yaml:4:21: ", "type that it has"),
+        (format!("{head}options:\n  x: {{default: on, min: 1}}\n"), "mine.yaml:4:16: ", "default is a number"),
+        (format!("{head}options:\n  x: {{default: c, values: [a, b]}}\n"), "mine.yaml:4:16: ", "one of a, b"),
+        (format!("{head}options:\n  x: {{default: 1}}\n  x: {{default: 1}}\n"), "mine.yaml:5:3: ", "duplicate"),
+        (format!("{head}{transaction}    - {{if: off, use: nothing}}\n"), "mine.yaml:5:22: ", "no block `nothing`"),
+        (format!("{head}{transaction}    - let: {{x: \"if(off, tabels, 1)\"}}\n"), "mine.yaml:5:16: ", "`tables`"),
+        (format!("{head}blocks:\n{doubling}{transaction}    - use: b20\n"), "mine.yaml:", "used more than 10000 times"),
+        (
+            format!(
+                "{head}statements:\n  s: {{kind: read, sql: \"{{l}}\", lists: {{l: {{repeat: 1, text: \"{{sbtest}}\", join: x, arguments: []}}}}}}\n{transaction}    - execute: s\n"
+            ),
+            "mine.yaml:4:39: ",
+            "a list's text has `?` only",
+        ),
         ("description: d\n".to_string(), "mine.yaml:1:1: ", "no transaction"),
         ("description: [\n".to_string(), "mine.yaml:", ""),
         ("- 1\n".to_string(), "mine.yaml:1:", ""),
@@ -295,6 +313,18 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         messages += "\n";
     }
     insta::assert_snapshot!(messages);
+}
+
+#[test]
+fn an_option_that_is_overridden_keeps_its_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.yaml");
+    std::fs::write(&path, "description: d\nextends: oltp_point_select\noptions:\n  tables: {default: 3}\n").unwrap();
+    let workload = Workload::load(path.to_str().unwrap()).unwrap();
+    let tables = &workload.options()[0];
+    assert_eq!((tables.name.as_str(), &tables.default, tables.min), ("tables", &OptionValue::Int(3), Some(1)));
+    assert_eq!(tables.help, "Number of tables");
+    assert_eq!(workload.compile(&settings(&[])).unwrap().tables[0].count, 3);
 }
 
 #[test]
