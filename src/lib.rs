@@ -15,6 +15,8 @@
 //! `tests/architecture.rs` checks these arrows.
 
 #![forbid(unsafe_code)]
+// The readers of these docs are developers: a module's header names its private parts too.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod cli;
 pub mod engine;

@@ -29,6 +29,10 @@ impl std::fmt::Debug for Secret {
     }
 }
 
+/// What is percent-encoded in the user and the database of a URL.
+const ENCODED: &percent_encoding::AsciiSet =
+    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
 /// Whether a MySQL connection is encrypted; the names are those of the `mysql` client's --ssl-mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SslMode {
@@ -112,7 +116,9 @@ pub enum SpecError {
     Parameter { scheme: &'static str, name: String, known: &'static str },
     #[error("the target URL's `{name}` is `{value}`, which is not {wanted}")]
     Value { name: &'static str, value: String, wanted: &'static str },
-    #[error("a sqlite: URL needs a file, such as sqlite:oltpbench.sqlite")]
+    #[error("the target URL has an `@` or `#` where none belongs; write such characters of a password as %40 and %23")]
+    Encoding,
+    #[error("a sqlite: URL needs a file that all connections share, such as sqlite:oltpbench.sqlite")]
     NoFile,
 }
 
@@ -122,7 +128,11 @@ impl TargetAddress {
     pub fn parse(text: &str) -> Result<TargetAddress, SpecError> {
         if let Some(path) = text.strip_prefix("sqlite:") {
             let path = path.strip_prefix("//").unwrap_or(path);
-            return if path.is_empty() { Err(SpecError::NoFile) } else { Ok(TargetAddress::Sqlite(path.into())) };
+            return if path.is_empty() || path == ":memory:" {
+                Err(SpecError::NoFile)
+            } else {
+                Ok(TargetAddress::Sqlite(path.into()))
+            };
         }
         let url = Url::parse(text).map_err(|error| SpecError::NotAUrl(error.to_string()))?;
         match url.scheme() {
@@ -155,6 +165,8 @@ impl TargetAddress {
 
 impl MySqlAddress {
     fn redacted(&self) -> String {
+        let encoded = |text: &str| percent_encoding::utf8_percent_encode(text, ENCODED).to_string();
+        let (user, database) = (encoded(&self.user), encoded(&self.database));
         let ssl = match self.ssl_mode {
             SslMode::Disabled => String::new(),
             mode => format!("ssl-mode={}", mode.name()),
@@ -162,20 +174,24 @@ impl MySqlAddress {
         match &self.socket {
             Some(socket) => {
                 let separator = if ssl.is_empty() { "" } else { "&" };
-                format!("mysql://{}@localhost/{}?socket={}{separator}{ssl}", self.user, self.database, socket.display())
+                format!("mysql://{user}@localhost/{database}?socket={}{separator}{ssl}", socket.display())
             }
             None => {
                 let question = if ssl.is_empty() { "" } else { "?" };
-                format!("mysql://{}@{}:{}/{}{question}{ssl}", self.user, self.host, self.port, self.database)
+                let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
+                format!("mysql://{user}@{host}:{}/{database}{question}{ssl}", self.port)
             }
         }
     }
 }
 
 fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
+    if url.fragment().is_some() || url.path().contains('@') || url.query().is_some_and(|query| query.contains('@')) {
+        return Err(SpecError::Encoding);
+    }
     let mut address = MySqlAddress::default();
     if let Some(host) = url.host_str().filter(|host| !host.is_empty()) {
-        address.host = decode("host", host)?.trim_start_matches('[').trim_end_matches(']').to_string();
+        address.host = without_brackets(&decode("host", host)?);
     }
     if let Some(port) = url.port() {
         address.port = port;
@@ -210,6 +226,11 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
         }
     }
     Ok(address)
+}
+
+/// An IPv6 address stands in brackets in a URL, and without them everywhere else.
+pub fn without_brackets(host: &str) -> String {
+    host.trim_start_matches('[').trim_end_matches(']').to_string()
 }
 
 /// Undoes percent-encoding. The message of an error does not repeat the text, which may be a password.
@@ -329,6 +350,7 @@ mod tests {
         for url in [
             "mysql://u@h:3306/d",
             "mysql://u@h:1/d?ssl-mode=required",
+            "mysql://u%40x@[::1]:3306/d%20e",
             "mysql://u@localhost/d?socket=/tmp/s&ssl-mode=preferred",
             "sqlite:a/b.sqlite",
             "simulated:?service-time=1ms&stall-at=2s&stall-for=500ms",
@@ -342,11 +364,14 @@ mod tests {
     fn a_wrong_url_says_what_is_accepted_and_never_repeats_a_password() {
         for (url, part) in [
             ("postgres://u:hunter2@h/d", "scheme is `postgres`"),
+            ("mysql://u:hunter2@ss/w#x@h/d", "%40"),
+            ("mysql://u:p@hunter2/x@h/d", "%40"),
             ("mysql://u:hunter2@h/d?sslmode=x", "unknown parameter `sslmode`"),
             ("mysql://u:hunter2@h:99999/d", "not a URL"),
             ("mysql://u:hunter2%FF@h/d", "UTF-8"),
             ("mysql://h/d?ssl-mode=maybe", "disabled, preferred or required"),
             ("sqlite:", "needs a file"),
+            ("sqlite::memory:", "needs a file"),
             ("simulated:?service-time=fast", "a duration such as"),
             ("nonsense", "not a URL"),
         ] {

@@ -49,6 +49,29 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
     ] {
         let message = fail(2, &arguments);
         assert!(message.contains(nearest), "{arguments:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
+
+#[test]
+fn a_user_of_sysbench_is_shown_the_way() {
+    for (arguments, advice) in [
+        (["run", "--max-time=5"], "use --time"),
+        (["run", "--num_threads=5"], "use --threads"),
+        (["run", "--oltp-table-size=5"], "use --table-size"),
+        (["run", "--mysql-password=hunter2"], "use OLTPBENCH_PASSWORD"),
+        (["oltp_read_only", "run"], "--workload oltp_read_only"),
+        (["run", "oltp_read_only"], "--workload oltp_read_only"),
+    ] {
+        let message = fail(2, &arguments);
+        assert!(message.contains(advice) && !message.contains("hunter2"), "{arguments:?}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+    for arguments in [["--mode", "oltp_insert"], ["--workload", "insert"]] {
+        let report =
+            support::program::report(&[&["run", "--url", "simulated:", "--events", "3"], &arguments[..]].concat());
+        assert_eq!(report["spec"]["workload"], "oltp_insert");
+        assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
     }
 }
 
@@ -75,8 +98,17 @@ fn wrong_values_are_refused_with_their_bounds() {
         let message = text(&output.stderr);
         assert!(matches!(output.status.code(), Some(1 | 2)), "{option_value}: {message}");
         assert!(message.contains(part), "{option_value}: {message}");
+        assert_eq!(message.lines().count(), 1, "{message}");
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
     }
+}
+
+#[test]
+fn a_negative_number_is_a_wrong_value_and_not_an_unknown_option() {
+    let message = fail(2, &["run", "--url", "simulated:", "--threads", "-3"]);
+    assert!(message.contains("-3") && message.contains("1..=100000"), "{message}");
+    let message = fail(2, &["run", "--url", "simulated:", "--tables", "-3"]);
+    assert!(message.contains("not between 1 and"), "{message}");
 }
 
 #[test]
@@ -109,6 +141,39 @@ fn a_shown_workload_can_be_run_from_its_file() {
         "0",
     ]);
     assert_eq!(report["totals"]["queries"], 200);
+}
+
+#[test]
+fn an_option_of_a_workload_cannot_take_the_name_of_one_of_oltpbenchs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.yaml");
+    let text = "description: d\nextends: oltp_read_only\noptions:\n  time: {default: 5}\ntransaction:\n  steps:\n    - let: {x: time}\n    - use: draw_shared_table\n    - use: point_selects\n";
+    std::fs::write(&file, text).unwrap();
+    let message = fail(2, &["run", "--workload", file.to_str().unwrap(), "--url", "simulated:"]);
+    assert!(message.contains("option `time`"), "{message}");
+}
+
+#[test]
+fn a_reader_that_goes_away_costs_no_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    let mut command =
+        support::program::oltpbench(&["run", "--url", "simulated:", "--time", "0.5", "--report-interval", "0.1"]);
+    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(support::program::document(&file, &output)["status"], "completed");
+}
+
+#[test]
+fn a_password_in_the_url_is_noted_where_others_could_see_it() {
+    let url = "mysql://user:hunter2@127.0.0.1:1/d";
+    let message = fail(1, &["run", "--url", url]);
+    assert!(message.contains("OLTPBENCH_PASSWORD") && !message.contains("hunter2"), "{message}");
+    let output = support::program::oltpbench(&["run"]).env("OLTPBENCH_URL", url).output().unwrap();
+    assert!(!text(&output.stderr).contains("other users"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -218,12 +218,25 @@ fn what_a_login_lacks_is_said_in_one_line_without_the_password() {
             ("mysql://sysbench:hunter2@no-such-host.invalid/sbtest".to_string(), "no-such-host.invalid"),
         ] {
             for command in ["run", "prepare", "cleanup", "prewarm"] {
-                let message = fail(1, &[command, "--url", &url]);
+                let mut program = oltpbench(&[command]);
+                let output = program.env("OLTPBENCH_URL", &url).output().unwrap();
+                let message = text(&output.stderr);
+                assert_eq!(output.status.code(), Some(1), "{message}");
                 assert!(message.contains(part), "{message}");
                 assert!(!message.contains("hunter2"), "{message}");
                 assert_eq!(message.lines().count(), 1, "{message}");
             }
         }
+    }
+}
+
+#[test]
+fn every_connection_says_goodbye() {
+    for server in servers(&[]) {
+        let before = server.status(&["Aborted_clients"]);
+        prepare(&server, &SMALL);
+        report(&[&["run", "--url", &server.url(), "--threads", "8", "--time", "0.3"], &SMALL[..]].concat());
+        assert_eq!(server.status(&["Aborted_clients"]), before);
     }
 }
 
@@ -274,6 +287,10 @@ fn a_server_killed_in_mid_run_leaves_a_report_and_exit_code_1() {
         assert_eq!(run["status"], "interrupted");
         let lost = run["totals"]["errors"].as_array().unwrap().iter().any(|error| error["class"] == "connection lost");
         assert!(lost, "{}", run["totals"]);
+        let refused = run["totals"]["errors"].as_array().unwrap().iter().any(|error| error["statement"] == "connect");
+        assert!(refused, "attempts to connect again belong to the window: {}", run["totals"]);
+        let findings = run["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["code"] == "connections-lost"), "{findings:?}");
         assert!(count(&run, "totals.transactions") > 0);
     }
 }

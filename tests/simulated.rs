@@ -66,6 +66,22 @@ fn a_stall_is_seen_by_every_connection() {
 }
 
 #[test]
+fn latencies_that_miss_what_was_in_flight_are_not_passed_off_as_whole() {
+    let code = |run: &serde_json::Value| {
+        let findings = run["findings"].as_array().unwrap().iter();
+        findings.map(|finding| finding["code"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    // The stall outlasts the window, so the longest transaction of each connection is in no latency.
+    let url = "simulated:?service-time=5ms&stall-at=300ms&stall-for=1s";
+    let run = point(url, &["--threads", "4", "--time", "0.8"]);
+    assert!(code(&run).contains(&"latency-cut-off".to_string()), "{:?}", code(&run));
+    let empty = run["series"].as_array().unwrap();
+    assert!(empty.iter().all(|interval| interval["transactions"] != 0 || interval["p95_us"].is_null()));
+    let run = point("simulated:?service-time=5ms", &["--threads", "4", "--time", "1"]);
+    assert!(!code(&run).contains(&"latency-cut-off".to_string()), "{:?}", code(&run));
+}
+
+#[test]
 fn warm_up_is_counted_apart_and_in_no_rate() {
     let run = point("simulated:?service-time=5ms", &["--threads", "4", "--warmup-time", "0.5", "--time", "0.5"]);
     assert!(count(&run, "warmup.transactions") > 0);
@@ -76,7 +92,11 @@ fn warm_up_is_counted_apart_and_in_no_rate() {
 #[test]
 fn a_server_that_hangs_does_not_keep_the_run_from_ending() {
     let started = Instant::now();
-    let run = point("simulated:?service-time=1h", &["--threads", "3", "--time", "0.3", "--forced-shutdown", "0.2"]);
+    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "3", "--time", "0.3"];
+    let arguments = [&POINT[..], &arguments, &["--forced-shutdown", "0.2"]].concat();
+    let (run, output) = report_of(oltpbench(&arguments));
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("3 of 3 connections still waited"), "{}", text(&output.stderr));
     assert!(started.elapsed() < Duration::from_secs(20));
     assert_eq!(count(&run, "unfinished"), 3);
     assert_eq!(count(&run, "totals.transactions"), 0);
@@ -110,6 +130,28 @@ fn ctrl_c_and_sigterm_report_what_was_measured() {
         assert_eq!(run["status"], "interrupted");
         assert!(count(&run, "totals.transactions") > 0);
     }
+}
+
+#[test]
+fn an_interruption_in_the_warm_up_ends_the_run_at_once() {
+    let arguments = ["--url", "simulated:?service-time=1ms", "--warmup-time", "60", "--time", "60"];
+    let mut command = oltpbench(&[&POINT[..], &arguments].concat());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The line on standard error shows that the run is under way.
+    let mut first = [0];
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut first).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    let started = Instant::now();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(20));
+    assert_eq!(output.status.code(), Some(130));
+    let run = document(&file, &output);
+    assert_eq!(count(&run, "totals.transactions"), 0);
+    assert!(count(&run, "warmup.transactions") > 0);
 }
 
 #[test]

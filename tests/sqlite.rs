@@ -141,7 +141,7 @@ fn a_run_without_its_tables_says_to_prepare_and_makes_no_file() {
     let message = fail(1, &["run", "--url", &database.url, "--tables", "5", "--table-size", "2000"]);
     assert!(message.contains("sbtest4") && message.contains("oltpbench prepare"), "{message}");
     let message = fail(1, &["run", "--url", &database.url, "--tables", "3", "--table-size", "1000"]);
-    assert!(message.contains("ids 1 to 2000") && message.contains("--table-size"), "{message}");
+    assert!(message.contains("ids 1 to 2000") && message.contains("prepared with"), "{message}");
 }
 
 #[test]

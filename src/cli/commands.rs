@@ -33,9 +33,9 @@ fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, CliError> {
 fn address(matches: &ArgMatches) -> Result<TargetAddress, CliError> {
     let (address, by_default) = parse::<TargetArgs>(matches)?.address()?;
     if by_default {
-        println!(
+        super::show(format_args!(
             "No --url given: using the embedded SQLite file {DEFAULT_SQLITE}; its figures say nothing of a server."
-        );
+        ));
     }
     Ok(address)
 }
@@ -80,12 +80,12 @@ fn load_tables(
     let mut console = Console::new(None);
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
-    println!(
+    super::show(format_args!(
         "Prepared {} tables with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
         loaded.tables,
         loaded.rows,
         loaded.rows as f64 / seconds.max(1e-3),
-    );
+    ));
     Ok(())
 }
 
@@ -97,7 +97,7 @@ pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let tables = load::prewarm(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    println!("Read {tables} tables and their indexes in {:.1} s", started.elapsed().as_secs_f64());
+    super::show(format_args!("Read {tables} tables and their indexes in {:.1} s", started.elapsed().as_secs_f64()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +108,7 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let dropped = load::cleanup(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    println!("Dropped {dropped} tables of {}", address.redacted());
+    super::show(format_args!("Dropped {dropped} tables of {}", address.redacted()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -116,7 +116,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let address = address(matches)?;
     let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
-    let json = args.json.as_deref().map(JsonFile::create).transpose()?;
+    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let seed = if random.rand_seed == 0 { rand::random() } else { random.rand_seed };
     let spec = args.spec(seed);
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
@@ -135,25 +135,33 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
         rand_seed: seed,
         max_retries: job.spec.max_retries,
         max_error_rate: job.spec.max_error_rate,
+        forced_shutdown_s: job.spec.forced_shutdown.as_secs_f64(),
         options: choice.reported_options(matches),
     };
     let report = outcome.report(described, &job.address);
-    println!("\n{}", text::summary(&report, &args.percentile));
-    if let Some(json) = json {
-        json.write(&report)?;
-    }
+    // The file first, since a reader of standard output may be slow or gone; but the text appears whatever happens to it.
+    let written = json.map_or(Ok(()), |json| json.write(&report));
+    super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
+    written?;
     exit_code(&report)
 }
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
 fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
-    let too_many = report.totals.failure_rate() > report.spec.max_error_rate;
+    let too_many = report.totals.counts.failure_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
         Status::TooManyErrors => Ok(ExitCode::FAILURE),
+        Status::Completed if report.unfinished > 0 => Err(CliError::Run(format!(
+            "{} of {} connections still waited for an answer {} s after the end; the server hangs or is too slow",
+            report.unfinished, report.spec.threads, report.spec.forced_shutdown_s
+        ))),
+        Status::Completed if report.totals.counts.transactions == 0 => {
+            Err(CliError::Run("not one transaction ended inside the measured window".into()))
+        }
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
-            100.0 * report.totals.failure_rate(),
+            100.0 * report.totals.counts.failure_rate(),
             100.0 * report.spec.max_error_rate
         ))),
         Status::Completed => Ok(ExitCode::SUCCESS),
@@ -183,6 +191,9 @@ impl Job {
             PsMode::Auto => Protocol::Prepared,
             PsMode::Disable => Protocol::Text,
         };
+        // Some workloads send all of their statements as text.
+        let prepares = self.plan.statements.iter().any(|statement| statement.prepared);
+        let wanted = if prepares { wanted } else { Protocol::Text };
         let plan = || Arc::clone(&self.plan);
         match &self.address {
             TargetAddress::Simulated(simulation) => {
@@ -220,7 +231,7 @@ impl Job {
         interrupted: &AtomicBool,
     ) -> Result<Outcome, CliError> {
         for finding in &findings {
-            eprintln!("{}; {}", finding.message, finding.advice);
+            super::show_error(format_args!("{}; {}", finding.message, finding.advice));
         }
         let (measurement, ending) = measure::run(target, Arc::clone(&self.plan), &self.spec, console, interrupted)?;
         Ok(Outcome { measurement, ending, facts, protocol, findings })
@@ -285,7 +296,7 @@ pub(super) fn workloads(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         Some(("show", matches)) => {
             let name = matches.get_one::<String>("name").map(String::as_str).unwrap_or_default();
             match Workload::builtin_source(name) {
-                Some(source) => print!("{source}"),
+                Some(source) => super::show(source.trim_end()),
                 None => {
                     // Loading gives the message that names the nearest workload.
                     let error = Workload::load(name).err().map(|error| error.to_string());
@@ -297,7 +308,7 @@ pub(super) fn workloads(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         _ => {
             for name in Workload::builtin_names() {
                 let workload = Workload::load(name).map_err(|error| CliError::Run(error.to_string()))?;
-                println!("{name:<24} {}", workload.description());
+                super::show(format_args!("{name:<24} {}", workload.description()));
             }
         }
     }
@@ -311,7 +322,7 @@ const DEMO_TIME: Duration = Duration::from_secs(4);
 
 /// Prepares a small database in a temporary folder, measures read-only and read-write, and says what to type next.
 pub(super) fn demo(interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    println!("A demonstration on embedded SQLite; its figures say nothing of a server.\n");
+    super::show(format_args!("A demonstration on embedded SQLite; its figures say nothing of a server.\n"));
     let folder = tempfile::tempdir()
         .map_err(|error| CliError::Run(format!("no temporary folder could be made: {error}; set TMPDIR to one")))?;
     let path = folder.path().join("demo.sqlite");
@@ -323,14 +334,14 @@ pub(super) fn demo(interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
             let database = database(&address, &plan, true)?;
             load_tables(database.as_ref(), &plan, DEMO_THREADS, DATA_SEED, "a temporary SQLite file", interrupted)?;
         }
-        println!("\n== {name}: {DEMO_THREADS} threads for {} s\n", DEMO_TIME.as_secs());
+        super::show(format_args!("\n== {name}: {DEMO_THREADS} threads for {} s\n", DEMO_TIME.as_secs()));
         let report = demo_run(&workload, plan, &address, interrupted)?;
-        println!("\n{}", text::summary(&report, &[50.0, 95.0, 99.0, 99.9]));
+        super::show(format_args!("\n{}", text::summary(&report, &[50.0, 95.0, 99.0, 99.9])));
         if interrupted.load(Ordering::Relaxed) {
             return Ok(ExitCode::from(130));
         }
     }
-    println!("{NEXT}");
+    super::show(NEXT);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -379,6 +390,7 @@ fn demo_run(
         rand_seed: spec.seed,
         max_retries: spec.max_retries,
         max_error_rate: spec.max_error_rate,
+        forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
         options: Vec::new(),
     };
     let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto };

@@ -12,10 +12,13 @@ mod options;
 mod profile;
 mod progress;
 
+use std::fmt::Display;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::error::ErrorKind;
 use clap::{Args, Command};
 
 use crate::engine::EngineError;
@@ -45,13 +48,25 @@ impl CliError {
         CliError::Clap(error)
     }
 
-    fn report(self) -> ExitCode {
+    fn report(self, args: &[String]) -> ExitCode {
         match self {
-            CliError::Clap(error) => {
-                // Printing fails only if nobody reads it.
-                let _ = error.print();
-                ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-            }
+            CliError::Clap(error) => match error.kind() {
+                ErrorKind::DisplayHelp
+                | ErrorKind::DisplayVersion
+                | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                    // Printing fails only if nobody reads it.
+                    let _ = error.print();
+                    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+                }
+                _ => {
+                    let (said, advice) = (one_line(&error.to_string()), options::advice(args));
+                    match advice.is_empty() {
+                        true => say(&said, 2),
+                        // clap's own tip would only be a likely spelling.
+                        false => say(&format!("{}; {advice}", said.split("; ").next().unwrap_or_default()), 2),
+                    }
+                }
+            },
             CliError::Usage(message) => say(&message, 2),
             CliError::Run(message) => say(&message, 1),
             CliError::Interrupted(message) => say(&message, 130),
@@ -59,11 +74,28 @@ impl CliError {
     }
 }
 
+/// What clap says of a wrong command line, without its usage and on one line.
+fn one_line(text: &str) -> String {
+    let said = text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next().unwrap_or(text);
+    let parts: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    parts.join("; ").trim_start_matches("error: ").replace("; tip: ", "; ")
+}
+
 /// One line, whatever a server put into its message.
 fn say(message: &str, code: u8) -> ExitCode {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    eprintln!("error: {line}");
+    show_error(format!("error: {}", message.split_whitespace().collect::<Vec<_>>().join(" ")));
     ExitCode::from(code)
+}
+
+/// Prints a line to standard output. A reader that has gone away, as in `oltpbench run | head -1`, is no reason to lose
+/// the measurement, so that error is dropped.
+fn show(line: impl Display) {
+    let _ = writeln!(std::io::stdout().lock(), "{line}");
+}
+
+/// The same for standard error.
+fn show_error(line: impl Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 impl From<EngineError> for CliError {
@@ -95,7 +127,7 @@ pub fn main() -> ExitCode {
         std::env::args_os().map(|arg| options::dashed(arg.to_string_lossy().into_owned())).collect();
     match dispatch(&args) {
         Ok(code) => code,
-        Err(error) => error.report(),
+        Err(error) => error.report(&args),
     }
 }
 
@@ -103,7 +135,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     // The workload decides which options these commands have, so it must be known before they are read.
     let takes_workload = matches!(args.get(1).map(String::as_str), Some("prepare" | "prewarm" | "run" | "cleanup"));
     let choice = if takes_workload { Some(Choice::of(&args[2..])?) } else { None };
-    let matches = command(choice.as_ref()).try_get_matches_from(args)?;
+    let matches = command(choice.as_ref())?.try_get_matches_from(args)?;
     let interrupted = watch_signals()?;
     match (matches.subcommand(), choice) {
         (Some(("run", matches)), Some(choice)) => commands::run(&choice, matches, &interrupted),
@@ -158,18 +190,18 @@ const DEMO_EXAMPLE: &str = "Example:
   oltpbench demo";
 
 /// The whole command; the options of a workload are there once it is known.
-fn command(choice: Option<&Choice>) -> Command {
+fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
     let workload = |command: Command| {
         let command = RandomArgs::augment_args(WorkloadArgs::augment_args(TargetArgs::augment_args(command)));
         match choice {
             Some(choice) => choice.extend(command),
-            None => command,
+            None => Ok(command),
         }
     };
     let named = |name: &'static str, about: &'static str, example: &'static str| {
         Command::new(name).about(about).after_help(example)
     };
-    Command::new("oltpbench")
+    let command = Command::new("oltpbench")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
         .after_help(DEMO_EXAMPLE)
@@ -180,18 +212,18 @@ fn command(choice: Option<&Choice>) -> Command {
             "prepare",
             "Create the workload's tables and fill them",
             PREPARE_EXAMPLE,
-        ))))
+        )))?)
         .subcommand(workload(LoadArgs::augment_args(named(
             "prewarm",
             "Read all tables and indexes once, so that they are in the server's cache",
             PREWARM_EXAMPLE,
-        ))))
+        )))?)
         .subcommand(workload(RunArgs::augment_args(named(
             "run",
             "Measure the workload and print a report",
             RUN_EXAMPLE,
-        ))))
-        .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE))))
+        )))?)
+        .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
         .subcommand(
             named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
                 .subcommand_required(true)
@@ -206,5 +238,6 @@ fn command(choice: Option<&Choice>) -> Command {
             "demo",
             "Show prepare and run on a small embedded SQLite database: no server, no options",
             DEMO_EXAMPLE,
-        ))
+        ));
+    Ok(command)
 }

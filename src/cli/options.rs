@@ -13,8 +13,8 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress};
-use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload};
+use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
+use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
 pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
@@ -22,11 +22,11 @@ pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Target")]
 pub(super) struct TargetArgs {
-    /// What to measure: mysql://USER@HOST:3306/DATABASE, sqlite:FILE or simulated:?service-time=1ms
-    /// [default: sqlite:oltpbench.sqlite]
-    #[arg(long, env = "OLTPBENCH_URL", hide_env_values = true, value_name = "URL")]
+    /// What to measure: mysql://USER@HOST:3306/DATABASE, sqlite:FILE or simulated:?service-time=1ms. Without it and the
+    /// next five, OLTPBENCH_URL counts [default: sqlite:oltpbench.sqlite]
+    #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// Server's host name or address
+    /// Server's host name or address [default: localhost]
     #[arg(long, alias = "mysql-host", value_name = "HOST", conflicts_with = "url")]
     host: Option<String>,
     /// Server's port [default: 3306]
@@ -64,21 +64,25 @@ impl TargetArgs {
             || self.user.is_some()
             || self.database.is_some()
             || self.socket.is_some();
+        let parsed = |url: &str| TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()));
+        if let Some(url) = &self.url {
+            warn_of_visible_password(url);
+            return Ok((self.with_secrets(parsed(url)?)?, false));
+        }
+        if by_parts {
+            return Ok((self.with_secrets(TargetAddress::MySql(self.mysql_parts()))?, false));
+        }
         // A variable that is set but empty is as good as none.
-        match self.url.as_deref().filter(|url| !url.is_empty()) {
-            Some(url) => {
-                let address = TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()))?;
-                Ok((self.with_secrets(address)?, false))
-            }
-            None if by_parts => Ok((self.with_secrets(TargetAddress::MySql(self.mysql_parts()))?, false)),
-            None => Ok((TargetAddress::Sqlite(DEFAULT_SQLITE.into()), true)),
+        match std::env::var("OLTPBENCH_URL").ok().filter(|url| !url.is_empty()) {
+            Some(url) => Ok((self.with_secrets(parsed(&url)?)?, false)),
+            None => Ok((self.with_secrets(TargetAddress::Sqlite(DEFAULT_SQLITE.into()))?, true)),
         }
     }
 
     fn mysql_parts(&self) -> MySqlAddress {
         let default = MySqlAddress::default();
         MySqlAddress {
-            host: self.host.clone().unwrap_or(default.host),
+            host: self.host.as_deref().filter(|host| !host.is_empty()).map_or(default.host, without_brackets),
             port: self.port.unwrap_or(default.port),
             socket: self.socket.clone(),
             user: self.user.clone().unwrap_or(default.user),
@@ -112,10 +116,19 @@ impl TargetArgs {
         {
             mysql.password = Some(Secret::new(password));
         }
+        // A server tells a login with an empty password from one without.
+        mysql.password = mysql.password.filter(|password| !password.reveal().is_empty());
         if let Some(mode) = self.ssl_mode {
             mysql.ssl_mode = mode;
         }
         Ok(TargetAddress::MySql(mysql))
+    }
+}
+
+/// Command lines can be read by every user of the machine.
+fn warn_of_visible_password(url: &str) {
+    if url::Url::parse(url).is_ok_and(|url| url.password().is_some()) {
+        super::show_error("Note: other users of this machine see the password in --url; OLTPBENCH_PASSWORD hides it.");
     }
 }
 
@@ -231,7 +244,7 @@ pub(super) struct RunArgs {
     /// Length of the measurement in seconds; 0 is no limit
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     time: Duration,
-    /// Number of transactions after which the run ends; 0 is no limit
+    /// Number of transactions after which the run ends; 0 is no limit. Those in flight at the end of a warm-up come on top
     #[arg(long, default_value_t = 0, value_name = "N")]
     events: u64,
     /// Seconds to run before measuring
@@ -334,6 +347,7 @@ pub(super) struct Choice {
 impl Choice {
     pub(super) fn of(args: &[String]) -> Result<Choice, CliError> {
         let name = match (value_of(args, "--workload"), value_of(args, "--mode")) {
+            (Some(workload), _) if modes().contains(&workload) => workload_of_mode(&workload)?,
             (Some(workload), _) => workload,
             (None, mode) => workload_of_mode(mode.as_deref().unwrap_or("read-only"))?,
         };
@@ -351,19 +365,34 @@ impl Choice {
     }
 
     /// Adds the workload's options to a command, and lets the profile change its defaults.
-    pub(super) fn extend(&self, mut command: Command) -> Command {
+    pub(super) fn extend(&self, mut command: Command) -> Result<Command, CliError> {
         let heading = format!("Options of workload {}", self.workload.name());
         let fixed: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-        for id in fixed {
+        for id in &fixed {
+            // A profile's threads are those of a run; a load is as fast with a few.
+            if id == "threads" && command.get_name() != "run" {
+                continue;
+            }
             if let Some(value) = self.profile_value(&id.replace('_', "-")) {
-                command = command.mut_arg(&id, |arg| arg.default_value(value));
+                command = command.mut_arg(id, |arg| arg.default_value(value));
             }
         }
         command = command.next_help_heading(heading);
         for definition in self.workload.options() {
+            if fixed.contains(&definition.name) || matches!(definition.name.as_str(), "help" | "version") {
+                return Err(CliError::usage(format!(
+                    "workload {} has an option `{}`, which oltpbench has itself; give it another name",
+                    self.workload.name(),
+                    definition.name
+                )));
+            }
             command = command.arg(self.option(definition));
         }
-        command
+        // A negative number is a wrong value, not an unknown option.
+        Ok(command.mut_args(|arg| match arg.get_action() {
+            clap::ArgAction::SetTrue => arg,
+            _ => arg.allow_negative_numbers(true),
+        }))
     }
 
     fn option(&self, definition: &OptionDefinition) -> Arg {
@@ -411,7 +440,8 @@ impl Choice {
                 source: source.to_string(),
             }
         };
-        self.workload.options().iter().map(report).collect()
+        let of_run = self.workload.options().iter().filter(|option| self.workload.matters_to_run(&option.name));
+        of_run.map(report).collect()
     }
 
     /// The profile, and what the command line changed of it.
@@ -467,6 +497,47 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
     None
 }
 
+/// What a user of sysbench may look for under another name, and where it is.
+const SYSBENCH_NAMES: [(&str, &str); 16] = [
+    ("--num-threads", "use --threads"),
+    ("--max-time", "use --time"),
+    ("--max-requests", "use --events"),
+    ("--oltp-tables-count", "use --tables"),
+    ("--mysql-table-engine", "use --mysql-storage-engine"),
+    ("--mysql-password", "use OLTPBENCH_PASSWORD, --password-file or --ask-password"),
+    ("--mysql-ssl", "use --ssl-mode"),
+    ("--mysql-ignore-errors", "use --max-retries and --max-error-rate"),
+    ("--rand-init", "leave it out: ids are always random"),
+    ("--db-driver", "leave it out: the --url says what is measured"),
+    ("--test", "use --mode or --workload"),
+    ("--oltp-read-only", "use --mode read-only"),
+    ("--oltp-write-only", "use --mode write-only"),
+    ("--histogram", "use --json, whose report holds the whole histogram"),
+    ("--rate", "there is no open loop yet"),
+    ("--validate", "there is no validation yet"),
+];
+
+/// Advice on a wrong command line that clap cannot give, or an empty text.
+pub(super) fn advice(args: &[String]) -> String {
+    let name = |arg: &String| arg.split('=').next().unwrap_or_default().to_string();
+    let known = |arg: &String| SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name(arg)).copied();
+    if let Some((theirs, ours)) = args.iter().find_map(known) {
+        return format!("instead of sysbench's {theirs}, {ours}");
+    }
+    if let Some(option) = args.iter().find_map(|arg| arg.strip_prefix("--oltp-")) {
+        return format!("instead of sysbench 0.5's --oltp-{option}, use --{option}");
+    }
+    // An option's value may be a workload's name; only one that stands alone is in the wrong place.
+    let alone = args.windows(2).find(|pair| {
+        let (before, arg) = (&pair[0], &pair[1]);
+        !before.starts_with("--") && (Workload::builtin_source(arg).is_some() || modes().contains(arg))
+    });
+    match alone {
+        Some(pair) => format!("a workload is given by name: oltpbench run --workload {}", pair[1]),
+        None => String::new(),
+    }
+}
+
 /// The workloads that --mode is short for, by their short names.
 pub(super) fn modes() -> Vec<String> {
     let names = Workload::builtin_names().into_iter();
@@ -479,11 +550,12 @@ fn workload_of_mode(mode: &str) -> Result<String, CliError> {
     if modes.contains(&dashed) {
         return Ok(format!("oltp_{}", dashed.replace('-', "_")));
     }
-    let nearest =
-        modes.iter().max_by(|a, b| strsim::jaro_winkler(a, &dashed).total_cmp(&strsim::jaro_winkler(b, &dashed)));
-    let nearest = nearest.map(String::as_str).unwrap_or("read-only");
+    if Workload::builtin_source(mode).is_some() {
+        return Ok(mode.to_string());
+    }
+    let nearest = nearest(&dashed, modes.iter().map(String::as_str));
     Err(CliError::usage(format!(
-        "there is no mode `{mode}`; did you mean `{nearest}`? Modes: {}; other workloads go by --workload",
+        "there is no mode `{mode}`{nearest}; modes: {}; other workloads go by --workload",
         modes.join(", ")
     )))
 }

@@ -5,7 +5,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::engine::Observer;
 use crate::metrics::Interval;
@@ -58,7 +58,7 @@ impl Console {
                 let finished = done >= total && age >= QUIET;
                 if finished || now - step.last_line >= LINE_EVERY {
                     step.last_line = now;
-                    eprintln!("{}", plain_line(name, done, total, unit, age));
+                    super::show_error(format_args!("{}", plain_line(name, done, total, unit, age)));
                 }
             }
         }
@@ -77,9 +77,13 @@ impl Drop for Console {
 fn progress_bar(name: &str, total: u64, unit: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     // indicatif itself obeys NO_COLOR; the template is fixed, so it cannot be refused.
-    let template = format!("{{msg:20}} [{{bar:24}}] {{human_pos}}/{{human_len}} {unit}, {{per_sec}}, {{eta}} left");
+    let template = format!("{{msg:20}} [{{bar:24}}] {{human_pos}}/{{human_len}} {unit}, {{rate}}/s, {{eta}} left");
+    let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
+        // Writing into the bar's own text cannot fail.
+        let _ = write!(text, "{:.0}", state.per_sec());
+    };
     if let Ok(style) = ProgressStyle::with_template(&template) {
-        bar.set_style(style.progress_chars("=> "));
+        bar.set_style(style.with_key("rate", rate).progress_chars("=> "));
     }
     bar.set_message(name.to_string());
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -110,12 +114,12 @@ impl Observer for Console {
             (None, Some(events)) => format!("{events} transactions"),
             (None, None) => "as long as you let it (Ctrl-C ends it with a report)".to_string(),
         };
-        eprintln!("Running {} threads for {length}{warmup}", spec.threads);
+        super::show_error(format_args!("Running {} threads for {length}{warmup}", spec.threads));
     }
 
     fn interval(&mut self, interval: &Interval) {
         if let Some(percentile) = self.interval_percentile {
-            println!("{}", text::interval_line(interval, percentile));
+            super::show(format_args!("{}", text::interval_line(interval, percentile)));
         }
     }
 

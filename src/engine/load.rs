@@ -171,7 +171,7 @@ fn check_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Resu
     };
     let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
     Err(EngineError::Tables(format!(
-        "{} holds {}, but this run expects {wanted}; give the --table-size it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
+        "{} holds {}, but this run expects {wanted}; give the options it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
         table.name(),
         range(found)
     )))
@@ -425,7 +425,8 @@ fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> 
     if plan.tables.iter().all(|set| set.if_not_exists) {
         return Ok(());
     }
-    let found = existing(control, dialect, plan)?;
+    let known = existing(control, dialect, plan)?;
+    let found: Vec<String> = tables(plan).iter().map(Table::name).filter(|name| known.contains(name)).collect();
     match found.first() {
         None => Ok(()),
         Some(name) => Err(EngineError::Tables(format!(
@@ -441,7 +442,7 @@ fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> R
     match missing.first() {
         None => Ok(()),
         Some(name) => Err(EngineError::Tables(format!(
-            "table {name} is missing{}; run `oltpbench prepare` with the same --tables first",
+            "table {name} is missing{}; run `oltpbench prepare` with the options of this run first",
             if missing.len() > 1 { format!(", as are {} others", missing.len() - 1) } else { String::new() }
         ))),
     }

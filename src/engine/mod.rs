@@ -1,6 +1,7 @@
 //! Runs things: the measurement, and what prepares and removes its data.
 //!
-//! * [`run`]: one measurement, from connecting to draining. * [`worker`]: the loop of one connection.
+//! * [`run`]: one measurement, from connecting to draining.
+//! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
 //! * [`load`]: prepare, prewarm, cleanup, and the check that a run's tables are there.
 //!

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Schedule, Tickets};
-use super::worker::{self, Worker};
+use super::worker::{self, Clock, Shared, Worker};
 use super::{EngineError, Observer, descriptors};
 use crate::metrics::client::Reading;
 use crate::metrics::{Histogram, Interval, Measurement, Recorder, StatementLatency, Tally, Window, histogram};
@@ -24,41 +24,11 @@ const CONNECTING_AT_ONCE: u32 = 32;
 const GRACE_NS: u64 = 5_000_000;
 /// How often the coordinator looks for Ctrl-C and for too many errors.
 const LOOK: Duration = Duration::from_millis(50);
-/// Below this many failed transactions an error rate says nothing, unless nothing succeeded at all.
+/// Below this many failed transactions an error rate says nothing, unless nothing succeeded for `HOPELESS`.
 const FEWEST_FAILURES: u64 = 10;
+const HOPELESS: Duration = Duration::from_secs(5);
 /// A worker's stack: the deepest call is a database driver's.
 const STACK_BYTES: usize = 512 << 10;
-
-/// Nanoseconds since the run's origin.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn now_ns(self) -> u64 {
-        // 64 bits of nanoseconds last for 584 years.
-        self.0.elapsed().as_nanos() as u64
-    }
-}
-
-/// What all workers of a run share.
-pub(super) struct Shared<T> {
-    pub(super) target: T,
-    pub(super) plan: Arc<Plan>,
-    pub(super) schedule: Schedule,
-    pub(super) tickets: Tickets,
-    pub(super) clock: Clock,
-    pub(super) seed: u64,
-    pub(super) max_retries: u32,
-    recorder: OnceLock<Recorder>,
-    gate: Gate,
-}
-
-impl<T> Shared<T> {
-    /// Workers ask for it only behind the gate, which opens once it is set.
-    pub(super) fn recorder(&self) -> &Recorder {
-        self.recorder.get().expect("the recorder is set before the gate opens")
-    }
-}
 
 /// Where connected workers wait until all are.
 #[derive(Default)]
@@ -114,13 +84,16 @@ pub fn run<T: Target>(
         seed: spec.seed,
         max_retries: spec.max_retries,
         recorder: OnceLock::new(),
-        gate: Gate::default(),
     });
+    let gate = Arc::new(Gate::default());
     let (sender, events) = channel();
-    if let Err(error) = connect_all(&shared, spec.threads, sender, &events, observer, interrupted) {
-        shared.gate.decide(false);
+    let spawn = |number| spawn_worker(&shared, &gate, number, sender.clone());
+    if let Err(error) = connect_all(spec.threads, spawn, &events, observer, interrupted) {
+        gate.decide(false);
         return Err(error);
     }
+    // From here on only workers hold senders, so the channel closes when the last one ends.
+    drop(sender);
     let start_ns = shared.clock.now_ns() + nanos(spec.warmup_time);
     let end_ns = spec.time.map_or(u64::MAX, |time| start_ns.saturating_add(nanos(time)));
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
@@ -129,7 +102,7 @@ pub fn run<T: Target>(
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(recorder);
     observer.started(spec);
-    shared.gate.decide(true);
+    gate.decide(true);
     Ok(Coordinator::new(&shared, spec, &events).measure(observer, interrupted))
 }
 
@@ -138,10 +111,9 @@ fn nanos(duration: Duration) -> u64 {
 }
 
 /// Starts the workers, a few at a time, until all are connected and wait at the gate.
-fn connect_all<T: Target>(
-    shared: &Arc<Shared<T>>,
+fn connect_all(
     threads: u32,
-    sender: Sender<Event>,
+    spawn: impl Fn(u32) -> Result<(), EngineError>,
     events: &Receiver<Event>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
@@ -149,7 +121,7 @@ fn connect_all<T: Target>(
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
         while started < threads && started - connected < CONNECTING_AT_ONCE {
-            spawn_worker(shared, started, sender.clone())?;
+            spawn(started)?;
             started += 1;
         }
         match events.recv_timeout(LOOK) {
@@ -168,8 +140,13 @@ fn connect_all<T: Target>(
     Ok(())
 }
 
-fn spawn_worker<T: Target>(shared: &Arc<Shared<T>>, number: u32, sender: Sender<Event>) -> Result<(), EngineError> {
-    let shared = Arc::clone(shared);
+fn spawn_worker<T: Target>(
+    shared: &Arc<Shared<T>>,
+    gate: &Arc<Gate>,
+    number: u32,
+    sender: Sender<Event>,
+) -> Result<(), EngineError> {
+    let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
         let _ended = OnDrop(sender.clone());
@@ -177,7 +154,7 @@ fn spawn_worker<T: Target>(shared: &Arc<Shared<T>>, number: u32, sender: Sender<
             Ok(session) => {
                 // The receiver lives as long as the run; if it is gone nobody needs the message.
                 let _ = sender.send(Event::Connected);
-                if shared.gate.wait() {
+                if gate.wait() {
                     Worker::new(&shared, number, session).work();
                 }
             }
@@ -204,6 +181,7 @@ struct Coordinator<'a, T> {
     spec: &'a RunSpec,
     events: &'a Receiver<Event>,
     running: u32,
+    began: Instant,
     started_at: SystemTime,
     series: Vec<Interval>,
     /// Sum of the intervals taken so far.
@@ -219,6 +197,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             spec,
             events,
             running: spec.threads,
+            began: Instant::now(),
             started_at,
             series: Vec::new(),
             tally: Tally::default(),
@@ -254,7 +233,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             let next_ns = line_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
             self.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(LOOK));
         };
-        let now_ns = self.shared.clock.now_ns().max(window.start_ns());
+        let now_ns = self.shared.clock.now_ns();
         // Workers that stop by themselves inside the window have used up the events: the last one's end is the run's.
         if self.running == 0 && now_ns < window.end_ns() {
             window.close(self.shared.recorder().last_end_ns().map_or(now_ns, |last_end_ns| last_end_ns + 1));
@@ -286,8 +265,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             ..Tally::default()
         };
         self.shared.recorder().peek(&mut tally);
-        let enough = tally.failed_transactions >= FEWEST_FAILURES || tally.transactions == 0;
-        tally.failed_transactions > 0 && enough && tally.failure_rate() > self.spec.max_error_rate
+        let hopeless = tally.transactions == 0 && self.began.elapsed() >= HOPELESS;
+        (hopeless || tally.failed_transactions >= FEWEST_FAILURES) && tally.failure_rate() > self.spec.max_error_rate
     }
 
     /// Moves the oldest open interval into the series; it ends at `end_ns`.

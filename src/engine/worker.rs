@@ -4,16 +4,48 @@
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, no allocation and two
 //! uncontended atomics.
 
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use super::run::Shared;
-use crate::metrics::{ErrorKey, Outcome, Sample, Statements};
+use super::schedule::{Schedule, Tickets};
+use crate::metrics::{ErrorKey, Outcome, Recorder, Sample, Statements};
 use crate::target::{Fault, FaultClass, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
 
 /// Pauses between attempts to connect again: the first, and the longest after doubling.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Nanoseconds since the run's origin.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock(pub(super) Instant);
+
+impl Clock {
+    pub(super) fn now_ns(self) -> u64 {
+        // 64 bits of nanoseconds last for 584 years.
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+/// What all workers of a run share.
+pub(super) struct Shared<T> {
+    pub(super) target: T,
+    pub(super) plan: Arc<Plan>,
+    pub(super) schedule: Schedule,
+    pub(super) tickets: Tickets,
+    pub(super) clock: Clock,
+    pub(super) seed: u64,
+    pub(super) max_retries: u32,
+    /// Set once all are connected, when the window is known.
+    pub(super) recorder: OnceLock<Recorder>,
+}
+
+impl<T> Shared<T> {
+    /// Workers ask for it only behind the gate, which opens once it is set.
+    pub(super) fn recorder(&self) -> &Recorder {
+        self.recorder.get().expect("the recorder is set before the gate opens")
+    }
+}
 
 pub(super) struct Worker<'a, T: Target> {
     shared: &'a Shared<T>,
@@ -52,7 +84,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 now_ns = self.reconnect();
             }
         }
-        if !self.errors.is_empty() {
+        if self.reconnects > 0 {
             self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
         }
     }
@@ -128,6 +160,8 @@ impl<'a, T: Target> Worker<'a, T> {
                 Err(fault) => self.errors.push(error("connect", &fault)),
             }
             let now_ns = self.shared.clock.now_ns();
+            // Recorded at once, so that an outage shows in the interval in which it happens.
+            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
             let left = self.shared.recorder().window().end_ns().saturating_sub(now_ns);
             if left == 0 {
                 return now_ns;
@@ -143,7 +177,7 @@ struct Attempt<'a, S> {
     session: &'a mut S,
     plan: &'a Plan,
     latencies: &'a mut Vec<(u16, u64)>,
-    clock: super::run::Clock,
+    clock: Clock,
     now_ns: u64,
     sent: Statements,
     /// Whether BEGIN was answered and neither COMMIT nor ROLLBACK was.
@@ -156,7 +190,7 @@ impl<'a, S: Session> Attempt<'a, S> {
         session: &'a mut S,
         plan: &'a Plan,
         latencies: &'a mut Vec<(u16, u64)>,
-        clock: super::run::Clock,
+        clock: Clock,
         now_ns: u64,
     ) -> Attempt<'a, S> {
         Attempt { session, plan, latencies, clock, now_ns, sent: Statements::default(), open: false, current: 0 }

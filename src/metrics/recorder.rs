@@ -212,10 +212,11 @@ impl Recorder {
         }
     }
 
-    /// The counts of what is still open, for a look between two intervals.
+    /// Adds the counts of the warm-up and of what is still open, for a look between two intervals.
     pub fn peek(&self, tally: &mut Tally) {
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
+            tally.merge(&shard.warmup);
             tally.merge(&shard.open[0].tally);
             tally.merge(&shard.open[1].tally);
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{RunReport, Status};
+use super::{ErrorEntry, RunReport, Status};
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -10,6 +10,12 @@ const CLIENT_LIMIT: f64 = 0.8;
 const MACHINE_LIMIT: f64 = 0.95;
 /// CPU time taken away by the hypervisor that is worth a word.
 const STEAL_LIMIT: f64 = 0.05;
+
+/// Class and statement of the errors that tell of connections.
+const LOST: &str = "connection lost";
+const CONNECT: &str = "connect";
+/// Share of the connections' time that the latencies must cover to be believed.
+const CUT_OFF_LIMIT: f64 = 0.95;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
@@ -30,8 +36,48 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(ending(report));
     findings.extend(errors(report));
+    findings.extend(lost_connections(report));
+    findings.extend(cut_off(report));
     findings.extend(client(report));
     findings
+}
+
+/// Connections that broke, and whether they came back.
+fn lost_connections(report: &RunReport) -> Option<Finding> {
+    let errors = || report.totals.counts.errors.iter();
+    let sum = |wanted: fn(&ErrorEntry) -> bool| errors().filter(|error| wanted(error)).map(|error| error.count).sum();
+    let lost: u64 = sum(|error| error.class == LOST && error.statement != CONNECT);
+    let refused: u64 = sum(|error| error.statement == CONNECT);
+    let back = report.totals.counts.reconnects;
+    (lost > 0).then(|| {
+        Finding::new(
+            "connections-lost",
+            format!("{lost} connections broke, {back} came back, and {refused} attempts to connect again failed"),
+            "while a connection was away it sent nothing, and the rates are lower for it",
+        )
+    })
+}
+
+/// In a closed loop a connection is always inside a transaction, so the latencies of all that ended in the window add up
+/// to connections x window (Little's law), but for what was still in flight at its end.
+fn cut_off(report: &RunReport) -> Option<Finding> {
+    let response = &report.latency_us.response;
+    let in_latencies_s = response.mean * response.count as f64 / 1e6;
+    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
+    // Connections that find no event left are idle, not cut off.
+    if report.spec.events.is_some() || response.count == 0 || in_latencies_s >= CUT_OFF_LIMIT * available_s {
+        return None;
+    }
+    Some(Finding::new(
+        "latency-cut-off",
+        format!(
+            "the latencies cover {:.0} % of the connections' time; the rest went into transactions that had not ended when the window closed, or that failed. By Little's law the mean is {:.1} ms, not {:.1} ms",
+            100.0 * in_latencies_s / available_s,
+            1e3 * available_s / response.count as f64,
+            response.mean / 1e3
+        ),
+        "do not quote these latencies; run longer (--time) so that what is cut off becomes small",
+    ))
 }
 
 fn ending(report: &RunReport) -> Vec<Finding> {
@@ -48,7 +94,7 @@ fn ending(report: &RunReport) -> Vec<Finding> {
             "too-many-errors",
             format!(
                 "the run was stopped after {elapsed_s:.1} s: {:.1} % of transactions failed, more than --max-error-rate {:.1} %",
-                100.0 * report.totals.failure_rate(),
+                100.0 * report.totals.counts.failure_rate(),
                 100.0 * report.spec.max_error_rate
             ),
             "see the errors above; do not use these figures",
@@ -61,7 +107,7 @@ fn ending(report: &RunReport) -> Vec<Finding> {
             "the server hung or was slower than --forced-shutdown allows; their transactions are not counted",
         ));
     }
-    if report.totals.transactions == 0 && report.status == Status::Completed {
+    if report.totals.counts.transactions == 0 && report.status == Status::Completed {
         findings.push(Finding::new(
             "no-transactions",
             "not one transaction ended inside the measured window",
@@ -72,11 +118,11 @@ fn ending(report: &RunReport) -> Vec<Finding> {
 }
 
 fn errors(report: &RunReport) -> Option<Finding> {
-    let failed = report.totals.failed_transactions;
+    let failed = report.totals.counts.failed_transactions;
     (failed > 0 && report.status != Status::TooManyErrors).then(|| {
         Finding::new(
             "failed-transactions",
-            format!("{failed} transactions failed ({:.2} %)", 100.0 * report.totals.failure_rate()),
+            format!("{failed} transactions failed ({:.2} %)", 100.0 * report.totals.counts.failure_rate()),
             "they are in no rate and in no latency; see the errors by code",
         )
     })

@@ -40,8 +40,8 @@ pub struct RunReport {
     pub totals: Totals,
     /// Transactions that ended before the window and after it. They are in no rate; with `totals` they add up to
     /// what the server saw.
-    pub warmup: Totals,
-    pub drained: Totals,
+    pub warmup: Counts,
+    pub drained: Counts,
     /// Connections whose last transaction had not ended when the run stopped waiting for it.
     pub unfinished: u32,
     pub latency_us: Latencies,
@@ -76,7 +76,8 @@ pub struct Spec {
     pub rand_seed: u64,
     pub max_retries: u32,
     pub max_error_rate: f64,
-    /// The workload's own options.
+    pub forced_shutdown_s: f64,
+    /// Those of the workload's own options that matter to a run.
     pub options: Vec<WorkloadOption>,
 }
 
@@ -125,18 +126,25 @@ pub struct Client {
     pub steal_share: Option<f64>,
 }
 
-/// Counts and rates over a span of `elapsed_s` seconds; rates are 0 for spans that are not timed.
+/// Counts and rates over the window.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Totals {
     pub elapsed_s: f64,
-    pub transactions: u64,
     pub tps: f64,
+    pub rps: f64,
+    pub qps: f64,
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Counts over some span of time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    pub transactions: u64,
     /// Reads and writes: sysbench 0.5's read/write requests.
     pub read_write_requests: u64,
-    pub rps: f64,
     /// Reads, writes and others: sysbench 1.0's queries.
     pub queries: u64,
-    pub qps: f64,
     pub reads: u64,
     pub writes: u64,
     pub other: u64,
@@ -211,11 +219,12 @@ pub struct SeriesEntry {
     pub retries: u64,
     pub failed_transactions: u64,
     pub errors: u64,
-    pub mean_us: f64,
-    pub p50_us: f64,
-    pub p95_us: f64,
-    pub p99_us: f64,
-    pub max_us: f64,
+    /// `None` where no transaction ended in the interval.
+    pub mean_us: Option<f64>,
+    pub p50_us: Option<f64>,
+    pub p95_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub max_us: Option<f64>,
 }
 
 /// What the caller knows of a run beside its measurement.
@@ -239,8 +248,8 @@ impl RunReport {
             target: setup.target,
             client: Client::new(&measurement.client),
             totals: Totals::new(&measurement.window, measurement.elapsed_s),
-            warmup: Totals::new(&measurement.warmup, 0.0),
-            drained: Totals::new(&measurement.drained, 0.0),
+            warmup: Counts::new(&measurement.warmup),
+            drained: Counts::new(&measurement.drained),
             unfinished: measurement.unfinished,
             latency_us: Latencies { service: response.clone(), response },
             statements: measurement.statements.iter().map(Statement::new).collect(),
@@ -255,16 +264,25 @@ impl RunReport {
 impl Totals {
     fn new(tally: &Tally, elapsed_s: f64) -> Totals {
         let rate = |count: u64| per_second(count, elapsed_s);
-        let Statements { reads, writes, other } = tally.statements;
-        let failed = tally.failed_statements;
+        let counts = Counts::new(tally);
         Totals {
             elapsed_s,
+            tps: rate(counts.transactions),
+            rps: rate(counts.read_write_requests),
+            qps: rate(counts.queries),
+            counts,
+        }
+    }
+}
+
+impl Counts {
+    fn new(tally: &Tally) -> Counts {
+        let Statements { reads, writes, other } = tally.statements;
+        let failed = tally.failed_statements;
+        Counts {
             transactions: tally.transactions,
-            tps: rate(tally.transactions),
             read_write_requests: tally.statements.read_write_requests(),
-            rps: rate(tally.statements.read_write_requests()),
             queries: tally.statements.queries(),
-            qps: rate(tally.statements.queries()),
             reads,
             writes,
             other,
@@ -360,6 +378,7 @@ impl SeriesEntry {
     fn new(interval: &Interval) -> SeriesEntry {
         let rate = |count: u64| per_second(count, interval.end_s - interval.start_s);
         let tally = &interval.tally;
+        let known = |latency_us: f64| (!interval.response.is_empty()).then_some(latency_us);
         SeriesEntry {
             start_s: interval.start_s,
             end_s: interval.end_s,
@@ -371,11 +390,11 @@ impl SeriesEntry {
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
             errors: tally.error_count(),
-            mean_us: interval.response.mean() / 1e3,
-            p50_us: percentile_us(&interval.response, 50.0),
-            p95_us: percentile_us(&interval.response, 95.0),
-            p99_us: percentile_us(&interval.response, 99.0),
-            max_us: interval.response.max() as f64 / 1e3,
+            mean_us: known(interval.response.mean() / 1e3),
+            p50_us: known(percentile_us(&interval.response, 50.0)),
+            p95_us: known(percentile_us(&interval.response, 95.0)),
+            p99_us: known(percentile_us(&interval.response, 99.0)),
+            max_us: known(interval.response.max() as f64 / 1e3),
         }
     }
 }
@@ -401,48 +420,52 @@ pub enum ReportError {
     Write { path: PathBuf, source: std::io::Error },
 }
 
-/// A JSON file to come. It is opened before a run, so that a wrong path costs no measurement, and appears under its
-/// name only once it is whole.
+/// A JSON file to come. Whether it can be written is tried before a run, so that a wrong path costs no measurement; it
+/// is written to the side and appears under its name only once it is whole.
 pub struct JsonFile {
     path: PathBuf,
-    sink: Sink,
-}
-
-enum Sink {
-    /// Written to the side and renamed.
-    Aside(tempfile::NamedTempFile),
-    /// A device or a pipe, such as /dev/stdout: it must be written to, not replaced.
-    Direct(std::fs::File),
 }
 
 impl JsonFile {
-    pub fn create(path: &Path) -> Result<JsonFile, ReportError> {
-        let error = |source| ReportError::Write { path: path.to_path_buf(), source };
-        let kind = std::fs::metadata(path).map(|metadata| metadata.file_type()).ok();
-        let sink = match kind {
-            Some(kind) if kind.is_dir() => return Err(error(std::io::ErrorKind::IsADirectory.into())),
-            Some(kind) if !kind.is_file() => {
-                Sink::Direct(std::fs::OpenOptions::new().write(true).open(path).map_err(error)?)
-            }
-            _ => {
-                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let mut builder = tempfile::Builder::new();
-                let builder = builder.prefix(".oltpbench-").suffix(".tmp").permissions(permissions());
-                Sink::Aside(builder.tempfile_in(folder).map_err(error)?)
-            }
+    pub fn at(path: &Path) -> Result<JsonFile, ReportError> {
+        let file = JsonFile { path: path.to_path_buf() };
+        let tried = match file.is_direct() {
+            true => file.open_direct().map(drop),
+            false => file.open_aside().map(drop),
         };
-        Ok(JsonFile { path: path.to_path_buf(), sink })
+        tried.map_err(|source| file.error(source))?;
+        Ok(file)
     }
 
-    pub fn write(self, report: &RunReport) -> Result<(), ReportError> {
-        let JsonFile { path, sink } = self;
-        let written = match sink {
-            Sink::Direct(mut file) => write_json(&mut file, report),
-            Sink::Aside(mut file) => write_json(&mut file, report)
-                .and_then(|()| file.as_file().sync_all())
-                .and_then(|()| file.persist(&path).map(drop).map_err(|error| error.error)),
+    pub fn write(&self, report: &RunReport) -> Result<(), ReportError> {
+        let written = match self.is_direct() {
+            true => self.open_direct().and_then(|mut file| write_json(&mut file, report)),
+            false => self.open_aside().and_then(|mut file| {
+                write_json(&mut file, report)?;
+                file.as_file().sync_all()?;
+                file.persist(&self.path).map(drop).map_err(|error| error.error)
+            }),
         };
-        written.map_err(|source| ReportError::Write { path, source })
+        written.map_err(|source| self.error(source))
+    }
+
+    /// A device or a pipe, such as /dev/stdout, must be written to, not replaced. A folder fails when it is opened.
+    fn is_direct(&self) -> bool {
+        std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file())
+    }
+
+    fn open_direct(&self) -> std::io::Result<std::fs::File> {
+        std::fs::OpenOptions::new().write(true).open(&self.path)
+    }
+
+    fn open_aside(&self) -> std::io::Result<tempfile::NamedTempFile> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".oltpbench-").suffix(".tmp").permissions(permissions()).tempfile_in(folder)
+    }
+
+    fn error(&self, source: std::io::Error) -> ReportError {
+        ReportError::Write { path: self.path.clone(), source }
     }
 }
 
@@ -491,9 +514,9 @@ mod tests {
     fn a_json_file_appears_whole_or_not_at_all() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run.json");
-        drop(JsonFile::create(&path).unwrap());
+        JsonFile::at(&path).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(JsonFile::create(&folder.path().join("missing/run.json")).is_err());
-        assert!(JsonFile::create(folder.path()).is_err());
+        assert!(JsonFile::at(&folder.path().join("missing/run.json")).is_err());
+        assert!(JsonFile::at(folder.path()).is_err());
     }
 }

@@ -11,15 +11,19 @@ pub fn interval_line(interval: &Interval, percentile: f64) -> String {
     let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     let statements = interval.tally.statements;
     let clock = humantime::format_rfc3339_seconds(interval.ended_at).to_string();
+    // An interval in which nothing ended has no latency; 0 would look like a fast one.
+    let latency = match interval.response.is_empty() {
+        true => "-".to_string(),
+        false => format!("{:.2}ms", percentile_us(&interval.response, percentile) / 1e3),
+    };
     let mut line = format!(
-        "[ {}s {} ] tps: {:.2} rps: {:.2} qps: {:.2} p{percentile}: {:.2}ms err/s: {:.2}",
+        "[ {}s {} ] tps: {:.2} rps: {:.2} qps: {:.2} p{percentile}: {latency} err/s: {:.2}",
         trimmed(interval.end_s),
         &clock[11..19],
         rate(interval.tally.transactions),
         rate(statements.read_write_requests()),
         rate(statements.queries()),
-        percentile_us(&interval.response, percentile) / 1e3,
-        rate(interval.tally.failed_transactions),
+        rate(interval.tally.error_count() - interval.tally.retries.min(interval.tally.error_count())),
     );
     if interval.tally.retries > 0 {
         let _ = write!(line, " retry/s: {:.2}", rate(interval.tally.retries));
@@ -39,7 +43,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     // Writing into a String cannot fail, so the results are dropped.
     let _ = setup(&mut out, report);
     let _ = statistics(&mut out, &report.totals);
-    let _ = errors(&mut out, &report.totals.errors);
+    let _ = errors(&mut out, &report.totals.counts.errors);
     let _ = general(&mut out, report);
     let _ = latency(&mut out, report, percentiles);
     let _ = statement_latencies(&mut out, report);
@@ -68,16 +72,20 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         line("options given:", given.join(", "))?;
     }
     line("threads:", spec.threads.to_string())?;
+    if spec.warmup_time_s > 0.0 {
+        line("warm-up:", format!("{} s", spec.warmup_time_s))?;
+    }
     line("statements:", spec.protocol.clone())?;
     line("ids, seed:", format!("{}, {}", spec.rand_type, spec.rand_seed))?;
     writeln!(out)
 }
 
 fn statistics(out: &mut String, totals: &Totals) -> std::fmt::Result {
+    let counts = &totals.counts;
     writeln!(out, "SQL statistics:")?;
     writeln!(out, "    queries performed:")?;
     for (name, count) in
-        [("read:", totals.reads), ("write:", totals.writes), ("other:", totals.other), ("total:", totals.queries)]
+        [("read:", counts.reads), ("write:", counts.writes), ("other:", counts.other), ("total:", counts.queries)]
     {
         writeln!(out, "        {name:<32} {count}")?;
     }
@@ -86,12 +94,17 @@ fn statistics(out: &mut String, totals: &Totals) -> std::fmt::Result {
         writeln!(out, "    {name:<36} {count:<10} {rate}")
     };
     let per_second = |count: u64| if totals.elapsed_s > 0.0 { count as f64 / totals.elapsed_s } else { 0.0 };
-    line("transactions:", totals.transactions, totals.tps, ", tps")?;
-    line("read/write requests:", totals.read_write_requests, totals.rps, ", rps")?;
-    line("queries:", totals.queries, totals.qps, ", qps")?;
-    line("failed transactions:", totals.failed_transactions, per_second(totals.failed_transactions), "")?;
-    line("retries:", totals.retries, per_second(totals.retries), "")?;
-    line("reconnects:", totals.reconnects, per_second(totals.reconnects), "")
+    line("transactions:", counts.transactions, totals.tps, ", tps")?;
+    line("read/write requests:", counts.read_write_requests, totals.rps, ", rps")?;
+    line("queries:", counts.queries, totals.qps, ", qps")?;
+    line("failed transactions:", counts.failed_transactions, per_second(counts.failed_transactions), "")?;
+    line("retries:", counts.retries, per_second(counts.retries), "")?;
+    line("reconnects:", counts.reconnects, per_second(counts.reconnects), "")?;
+    let failed = counts.failed_attempts;
+    match failed.reads + failed.writes + failed.other {
+        0 => Ok(()),
+        sent => writeln!(out, "    {:<36} {sent:<10} (in none of the above)", "statements of failed attempts:"),
+    }
 }
 
 fn errors(out: &mut String, errors: &[ErrorEntry]) -> std::fmt::Result {
@@ -131,6 +144,9 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
 fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
     let response = &report.latency_us.response;
     writeln!(out, "\nLatency (ms):")?;
+    if response.count == 0 {
+        return writeln!(out, "    no transaction ended inside the window");
+    }
     let mut line = |name: &str, value_us: f64| writeln!(out, "    {name:<36} {:.3}", value_us / 1e3);
     line("min:", response.min)?;
     line("mean:", response.mean)?;
@@ -234,6 +250,7 @@ mod tests {
             rand_seed: 42,
             max_retries: 10,
             max_error_rate: 0.01,
+            forced_shutdown_s: 10.0,
             options: vec![WorkloadOption {
                 name: "point_selects".into(),
                 value: "10".into(),
@@ -280,13 +297,14 @@ mod tests {
             start_s: 9.0,
             end_s: 10.0,
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
-            tally: Tally { retries: 0, failed_transactions: 0, ..tally() },
+            tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
             response: latencies(1000..=2000),
         };
         let line = interval_line(&interval, 95.0);
         insta::assert_snapshot!(line, @"[ 10s 13:53:20 ] tps: 1000.00 rps: 18000.00 qps: 20000.00 p95: 1.95ms err/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
-        assert!(interval_line(&retried, 95.0).ends_with("err/s: 2.00 retry/s: 3.00"));
+        // The three errors are those that were retried.
+        assert!(interval_line(&retried, 95.0).ends_with("err/s: 0.00 retry/s: 3.00"));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
-use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqlSafeStr};
 use tokio::runtime::Runtime;
 
 use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime};
@@ -18,6 +18,7 @@ use crate::workload::plan::{Argument, Call, Plan};
 /// A server that does not complete a connection in this time counts as not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: i64 = 1045;
 
@@ -94,7 +95,7 @@ impl MySqlTarget {
         options
     }
 
-    fn open(&self) -> Result<(Runtime, MySqlConnection), Fault> {
+    fn open(&self) -> Result<Link, Fault> {
         let runtime = session_runtime()?;
         let connection = match self.connect_with(&runtime, self.options()) {
             // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
@@ -108,7 +109,7 @@ impl MySqlTarget {
             }
             connected => connected,
         }?;
-        Ok((runtime, connection))
+        Ok(Link { runtime, connection: Some(connection) })
     }
 
     fn connect_with(&self, runtime: &Runtime, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
@@ -134,9 +135,8 @@ impl Target for MySqlTarget {
     type Session = MySqlSession;
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
-        let (runtime, connection) = self.open()?;
-        let plan = Arc::clone(&self.plan);
-        Ok(MySqlSession { connection, runtime, plan, protocol: self.protocol, text: String::new() })
+        let link = self.open()?;
+        Ok(MySqlSession { link, plan: Arc::clone(&self.plan), protocol: self.protocol, text: String::new() })
     }
 
     /// The socket and the event loop's own.
@@ -151,8 +151,7 @@ impl Database for MySqlTarget {
     }
 
     fn control(&self) -> Result<Box<dyn Control>, Fault> {
-        let (runtime, connection) = self.open()?;
-        Ok(Box::new(MySqlControl { connection, runtime, charset: Charset::Utf8 }))
+        Ok(Box::new(MySqlControl { link: self.open()?, charset: Charset::Utf8 }))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
@@ -160,25 +159,47 @@ impl Database for MySqlTarget {
     }
 }
 
-pub struct MySqlSession {
-    connection: MySqlConnection,
+/// A connection with the event loop it lives on. It says goodbye when it is dropped, since a server counts and logs a
+/// client that just hangs up.
+struct Link {
     runtime: Runtime,
+    /// `None` only while it is dropped.
+    connection: Option<MySqlConnection>,
+}
+
+impl Link {
+    fn parts(&mut self) -> (&Runtime, &mut MySqlConnection) {
+        (&self.runtime, self.connection.as_mut().expect("a link is connected until it is dropped"))
+    }
+
+    /// Sends text and reads the answer to its end; gives the number of rows it changed.
+    fn send(&mut self, sql: impl SqlSafeStr) -> Result<u64, Fault> {
+        let (runtime, connection) = self.parts();
+        let done = runtime.block_on(sqlx::raw_sql(sql).execute(connection));
+        done.map(|done| done.rows_affected()).map_err(fault)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(connection) = self.connection.take() {
+            // A server that does not listen any more needs no goodbye.
+            let _ = self.runtime.block_on(async { tokio::time::timeout(GOODBYE_TIMEOUT, connection.close()).await });
+        }
+    }
+}
+
+pub struct MySqlSession {
+    link: Link,
     plan: Arc<Plan>,
     protocol: Protocol,
     /// The statement being sent, where it is sent as text.
     text: String,
 }
 
-impl MySqlSession {
-    fn simple(&mut self, sql: &'static str) -> Result<(), Fault> {
-        let done = self.runtime.block_on(sqlx::raw_sql(sql).execute(&mut self.connection));
-        done.map(drop).map_err(fault)
-    }
-}
-
 impl Session for MySqlSession {
     fn begin(&mut self, _writes: bool) -> Result<(), Fault> {
-        self.simple("BEGIN")
+        self.link.send("BEGIN").map(drop)
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
@@ -186,8 +207,7 @@ impl Session for MySqlSession {
         let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
         if !prepared {
             render_text(sql, call.arguments, Dialect::MySql, &mut self.text);
-            let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
-            return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
+            return self.link.send(AssertSqlSafe(self.text.as_str())).map(drop);
         }
         let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
         for argument in call.arguments.iter() {
@@ -198,21 +218,21 @@ impl Session for MySqlSession {
                 Argument::Auto => query.bind(0i64),
             };
         }
-        self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault)
+        let (runtime, connection) = self.link.parts();
+        runtime.block_on(query.execute(connection)).map(drop).map_err(fault)
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
-        self.simple("COMMIT")
+        self.link.send("COMMIT").map(drop)
     }
 
     fn rollback(&mut self) -> Result<(), Fault> {
-        self.simple("ROLLBACK")
+        self.link.send("ROLLBACK").map(drop)
     }
 }
 
 struct MySqlControl {
-    connection: MySqlConnection,
-    runtime: Runtime,
+    link: Link,
     charset: Charset,
 }
 
@@ -248,9 +268,7 @@ impl MySqlControl {
 
 impl Control for MySqlControl {
     fn run(&mut self, sql: &str) -> Result<u64, Fault> {
-        let query = sqlx::raw_sql(AssertSqlSafe(sql));
-        let done = self.runtime.block_on(query.execute(&mut self.connection));
-        done.map(|done| done.rows_affected()).map_err(fault)
+        self.link.send(AssertSqlSafe(sql))
     }
 
     /// Text in the database's own character set needs no conversion, which costs a server with latin1 tables (MariaDB's
@@ -261,8 +279,8 @@ impl Control for MySqlControl {
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
-        let query = sqlx::raw_sql(AssertSqlSafe(sql));
-        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(fault)?;
+        let (runtime, connection) = self.link.parts();
+        let rows = runtime.block_on(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection)).map_err(fault)?;
         let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
         texts.collect::<Result<_, _>>().map_err(fault)
     }
@@ -297,6 +315,7 @@ impl Control for MySqlControl {
 fn place(address: &MySqlAddress) -> String {
     match &address.socket {
         Some(socket) => format!("socket {}", socket.display()),
+        None if address.host.contains(':') => format!("[{}]:{}", address.host, address.port),
         None => format!("{}:{}", address.host, address.port),
     }
 }

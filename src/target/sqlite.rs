@@ -54,7 +54,7 @@ impl SqliteTarget {
     fn open_fault(&self, error: sqlx::Error) -> Fault {
         let mut fault = fault(error);
         fault.message = match fault.code & 0xff {
-            14 if !self.path.exists() => {
+            14 if !self.path.exists() && !self.create => {
                 format!("there is no SQLite file {}; make it with `oltpbench prepare`", self.path.display())
             }
             26 => format!("{} is not an SQLite database; give another file", self.path.display()),

@@ -17,8 +17,10 @@ use super::{OptionValue, Settings, WorkloadError, nearest};
 /// The most repetitions of a step or a list, and the most tables of a set: more is a typing error.
 const MOST_REPETITIONS: i64 = 1_000_000;
 const MOST_TABLES: i64 = 1_000_000;
-/// How often blocks may be used in all: blocks that use others twice double at each level.
-const MOST_USES: usize = 10_000;
+/// The most steps of a transaction once its blocks are put in.
+const MOST_STEPS: usize = 100_000;
+/// How many blocks may use one another in a row, so that no file can exhaust the stack.
+const DEEPEST_USE: usize = 50;
 /// The largest number of rows of a table.
 const MOST_ROWS: i64 = i64::MAX / 4;
 
@@ -43,7 +45,8 @@ pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Resul
         statements: Vec::new(),
         variables: Vec::new(),
         most_variables: 0,
-        uses: 0,
+        steps: 0,
+        depth: 0,
     };
     for table in &module.tables {
         let set = compiler.table(table)?;
@@ -70,27 +73,41 @@ pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Resul
     })
 }
 
-/// The names of all options that the module's tables and transaction look at, through blocks and statements. All steps
-/// are walked, also those that an option switches off, so an unknown block or statement is found in any case.
-pub(super) fn used_names(module: &Module) -> Result<Vec<String>, WorkloadError> {
+/// The names that `prepare` looks at: those of the tables.
+pub(super) fn names_of_tables(module: &Module) -> Vec<String> {
+    let mut sources: Vec<&Source> = Vec::new();
+    for table in module.tables.iter().map(|table| &table.value) {
+        sources.extend([&table.count, &table.rows, &table.engine].into_iter().flatten());
+        sources.extend(table.key.iter().filter_map(|key| key.primary.as_ref()));
+        sources.extend(table.indexes.iter().filter_map(|index| index.condition.as_ref()));
+        for column in &table.columns {
+            sources.extend(column.value.auto_increment.iter().chain([&column.value.value]));
+        }
+    }
+    names(&sources)
+}
+
+/// The names that a run looks at: those of the transaction, through blocks and statements, and how many tables and
+/// rows there are. All steps are walked, also those that an option switches off, so that an unknown block or statement
+/// is found in any case.
+pub(super) fn names_of_run(module: &Module) -> Result<Vec<String>, WorkloadError> {
     let mut walk = Walk { module, sources: Vec::new(), using: Vec::new(), done: Vec::new() };
     for table in module.tables.iter().map(|table| &table.value) {
-        walk.sources.extend([&table.count, &table.rows, &table.engine].into_iter().flatten());
-        walk.sources.extend(table.key.iter().filter_map(|key| key.primary.as_ref()));
-        walk.sources.extend(table.indexes.iter().filter_map(|index| index.condition.as_ref()));
-        for column in &table.columns {
-            walk.sources.extend(column.value.auto_increment.iter().chain([&column.value.value]));
-        }
+        walk.sources.extend([&table.count, &table.rows].into_iter().flatten());
     }
     if let Some(transaction) = &module.transaction {
         walk.sources.extend(&transaction.begin);
         walk.steps(&transaction.steps)?;
     }
+    Ok(names(&walk.sources))
+}
+
+fn names(sources: &[&Source]) -> Vec<String> {
     let mut names = Vec::new();
-    for source in walk.sources {
+    for source in sources {
         source.ast.names(&mut |name| names.push(name.to_string()));
     }
-    Ok(names)
+    names
 }
 
 /// Collects the expressions that can be reached.
@@ -128,6 +145,7 @@ impl<'a> Walk<'a> {
         if self.using.contains(&name) {
             return Err(place.error(format!("block `{name}` uses itself: {} -> {name}", self.using.join(" -> "))));
         }
+        refuse_depth(self.using.len(), place)?;
         if !self.done.contains(&name) {
             self.using.push(name);
             self.steps(steps)?;
@@ -135,6 +153,13 @@ impl<'a> Walk<'a> {
             self.done.push(name);
         }
         Ok(())
+    }
+}
+
+fn refuse_depth(depth: usize, place: &Place) -> Result<(), WorkloadError> {
+    match depth < DEEPEST_USE {
+        true => Ok(()),
+        false => Err(place.error(format!("more than {DEEPEST_USE} blocks use one another in a row"))),
     }
 }
 
@@ -149,7 +174,7 @@ fn statement<'a>(module: &'a Module, name: &str, place: &Place) -> Result<&'a Na
 fn named<'a, T>(all: &'a [Named<T>], what: &str, name: &str, place: &Place) -> Result<&'a Named<T>, WorkloadError> {
     all.iter().find(|named| named.name == name).ok_or_else(|| {
         let nearest = nearest(name, all.iter().map(|named| named.name.as_str()));
-        place.error(format!("there is no {what} `{name}`; did you mean `{nearest}`?"))
+        place.error(format!("there is no {what} `{name}`{nearest}"))
     })
 }
 
@@ -162,8 +187,9 @@ struct Compiler<'a> {
     /// Variables in sight, outermost first; the position is the slot.
     variables: Vec<String>,
     most_variables: usize,
-    /// How many blocks were put in.
-    uses: usize,
+    steps: usize,
+    /// How many blocks the current step is in.
+    depth: usize,
 }
 
 impl Compiler<'_> {
@@ -215,7 +241,7 @@ impl Compiler<'_> {
             true => Ok(()),
             false => {
                 let nearest = nearest(column, columns.iter().map(|column| column.name.as_str()));
-                Err(place.error(format!("table set `{name}` has no column `{column}`; did you mean `{nearest}`?")))
+                Err(place.error(format!("table set `{name}` has no column `{column}`{nearest}")))
             }
         };
         if key.columns.is_empty() {
@@ -294,6 +320,12 @@ impl Compiler<'_> {
             if times == 0 {
                 continue;
             }
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                let message =
+                    format!("the transaction has more than {MOST_STEPS} steps; does a block use others too often?");
+                return Err(WorkloadError::Settings { message });
+            }
             let inner = self.action(&file.action)?;
             match times {
                 1 => steps.extend(inner),
@@ -309,12 +341,13 @@ impl Compiler<'_> {
             Action::Steps(steps) => self.steps(steps),
             Action::Execute(name, place) => Ok(vec![Step::Execute(self.call(name, place)?)]),
             Action::Use(name, place) => {
-                self.uses += 1;
-                if self.uses > MOST_USES {
-                    return Err(place.error(format!("blocks are used more than {MOST_USES} times in all")));
-                }
+                // The walk goes through each block once, so it may have seen less of a chain than there is.
+                refuse_depth(self.depth, place)?;
+                self.depth += 1;
                 // A block stands for its steps, so what it sets is seen by those that follow.
-                self.open_steps(&block(self.module, name, place)?.value)
+                let steps = self.open_steps(&block(self.module, name, place)?.value);
+                self.depth -= 1;
+                steps
             }
         }
     }
@@ -360,6 +393,12 @@ impl Compiler<'_> {
                 return Err(file.sql.1.error(message));
             }
         };
+        if let Expression::Constant(number) = table
+            && !(1..=i64::from(template.tables)).contains(&number)
+        {
+            let message = format!("there is no table {number}; tables are numbered from 1 to {}", template.tables);
+            return Err(file.table.as_ref().map_or(place, |source| &source.place).error(message));
+        }
         let arguments = template.arguments(file, self)?;
         Ok(CallSite { statement, table, arguments })
     }
@@ -419,10 +458,13 @@ enum Piece<'a> {
 impl<'a> SqlTemplate<'a> {
     fn new(file: &'a StatementFile, compiler: &Compiler<'_>) -> Result<SqlTemplate<'a>, WorkloadError> {
         let (sql, place) = &file.sql;
+        if find_outside_quotes(sql, &[';']).is_some() {
+            return Err(place.error("a statement is one statement; make two of what `;` separates"));
+        }
         let mut template = SqlTemplate { pieces: Vec::new(), tables: 1 };
         let mut sets = Vec::new();
         let mut rest = sql.as_str();
-        while let Some(at) = find_placeholder(rest) {
+        while let Some(at) = find_outside_quotes(rest, &['?', '{']) {
             template.pieces.push(Piece::Text(&rest[..at]));
             if rest[at..].starts_with('?') {
                 template.pieces.push(Piece::Argument);
@@ -442,9 +484,9 @@ impl<'a> SqlTemplate<'a> {
                 let lists = file.lists.iter().map(|list| list.name.as_str());
                 let names = compiler.tables.iter().map(|set| set.name.as_str()).chain(lists);
                 let nearest = nearest(name, names);
-                return Err(place.error(format!(
-                    "`{{{name}}}` is neither a table set nor a list of this statement; did you mean `{{{nearest}}}`?"
-                )));
+                return Err(
+                    place.error(format!("`{{{name}}}` is neither a table set nor a list of this statement{nearest}"))
+                );
             }
         }
         template.pieces.push(Piece::Text(rest));
@@ -530,8 +572,8 @@ impl<'a> SqlTemplate<'a> {
 /// How many arguments the part of a list has.
 fn arguments_in(part: &str, place: &Place) -> Result<usize, WorkloadError> {
     let (mut rest, mut count) = (part, 0);
-    while let Some(at) = find_placeholder(rest) {
-        if rest[at..].starts_with('{') {
+    while let Some(at) = find_outside_quotes(rest, &['?', '{', ';']) {
+        if !rest[at..].starts_with('?') {
             return Err(place.error("a list's text has `?` only; tables and other lists belong into `sql`"));
         }
         count += 1;
@@ -540,12 +582,12 @@ fn arguments_in(part: &str, place: &Place) -> Result<usize, WorkloadError> {
     Ok(count)
 }
 
-/// The next `?` or `{` outside of quotes.
-fn find_placeholder(sql: &str) -> Option<usize> {
+/// The place of the first of some characters that stands outside of quotes.
+fn find_outside_quotes(sql: &str, wanted: &[char]) -> Option<usize> {
     let mut quote = None;
     for (at, character) in sql.char_indices() {
         match (quote, character) {
-            (None, '?' | '{') => return Some(at),
+            (None, _) if wanted.contains(&character) => return Some(at),
             (None, '\'' | '"' | '`') => quote = Some(character),
             (Some(open), _) if open == character => quote = None,
             _ => {}

@@ -16,6 +16,9 @@ use super::expression::{self, Ast};
 use super::plan::Kind;
 use super::{OptionDefinition, OptionValue, WorkloadError};
 
+/// Characters of an expression that a message repeats.
+const MOST_SHOWN: usize = 60;
+
 /// Where something stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -427,7 +430,8 @@ impl Reader<'_> {
 
     fn source(&self, spanned: &Spanned<raw::Scalar>) -> Result<Source, WorkloadError> {
         let (text, place) = (spanned.value.text(), self.place(spanned));
-        let ast = expression::parse(&text).map_err(|message| place.error(format!("`{text}`: {message}")))?;
+        let shown: String = text.chars().take(MOST_SHOWN).collect();
+        let ast = expression::parse(&text).map_err(|message| place.error(format!("`{shown}`: {message}")))?;
         Ok(Source { ast, place })
     }
 

@@ -16,6 +16,7 @@ mod values;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use file::{Module, Place};
@@ -30,6 +31,9 @@ macro_rules! builtin {
         [$(($name, include_str!(concat!("../../workloads/", $name, ".yaml")))),*]
     };
 }
+
+/// The largest workload file.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// Name and text of every built-in file.
 const BUILTIN: [(&str, &str); 12] = builtin![
@@ -51,9 +55,7 @@ const BUILTIN: [(&str, &str); 12] = builtin![
 pub enum WorkloadError {
     #[error("{place}: {message}")]
     InFile { place: Place, message: String },
-    #[error(
-        "there is no workload `{name}`; did you mean `{nearest}`? See `oltpbench workloads list`, or give a .yaml file"
-    )]
+    #[error("there is no workload `{name}`{nearest}; see `oltpbench workloads list`, or give a .yaml file")]
     Unknown { name: String, nearest: String },
     #[error("the workload file {path} cannot be read: {source}", path = path.display())]
     Read { path: PathBuf, source: std::io::Error },
@@ -169,6 +171,8 @@ pub struct Workload {
     module: Module,
     /// Those options that the workload looks at.
     options: Vec<OptionDefinition>,
+    /// The names that a run looks at.
+    of_run: Vec<String>,
 }
 
 impl Workload {
@@ -192,8 +196,8 @@ impl Workload {
             }
             None if is_path(name) => {
                 let path = Path::new(name);
-                let text = std::fs::read_to_string(path)
-                    .map_err(|source| WorkloadError::Read { path: path.to_path_buf(), source })?;
+                let text =
+                    read_file(path).map_err(|source| WorkloadError::Read { path: path.to_path_buf(), source })?;
                 (name.to_string(), read_module(name, Some(path), &text, &mut chain)?)
             }
             None => {
@@ -201,11 +205,13 @@ impl Workload {
                 return Err(WorkloadError::Unknown { name: name.into(), nearest });
             }
         };
-        let used = compile::used_names(&module)?;
-        let options = module.options.iter().filter(|option| used.contains(&option.name));
+        let of_run = compile::names_of_run(&module)?;
+        let of_tables = compile::names_of_tables(&module);
+        let used = |name: &String| of_run.contains(name) || of_tables.contains(name);
+        let options = module.options.iter().filter(|option| used(&option.name));
         let options = options.map(|option| option.value.clone()).collect();
         let name = Path::new(name).file_stem().map_or(name.to_string(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Workload { name, file, module, options })
+        Ok(Workload { name, file, module, options, of_run })
     }
 
     pub fn name(&self) -> &str {
@@ -222,8 +228,23 @@ impl Workload {
         &self.options
     }
 
+    /// Whether an option changes what a run does, and not only what `prepare` makes.
+    pub fn matters_to_run(&self, option: &str) -> bool {
+        self.of_run.iter().any(|name| name == option)
+    }
+
     pub fn compile(&self, settings: &Settings) -> Result<Plan, WorkloadError> {
         compile::compile(&self.module, &self.file, settings)
+    }
+}
+
+/// Reads a whole file, but not an endless one.
+fn read_file(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 > MOST_BYTES {
+        true => Err(std::io::Error::other("it is larger than 1 MiB")),
+        false => Ok(text),
     }
 }
 
@@ -249,12 +270,12 @@ fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<Stri
                 // Two spellings of one path must not hide a circle.
                 let real = path.canonicalize().map_err(unreadable)?.display().to_string();
                 refuse_circle(chain, &real, &place)?;
-                let text = std::fs::read_to_string(&path).map_err(unreadable)?;
+                let text = read_file(&path).map_err(unreadable)?;
                 read_module(&path.display().to_string(), Some(&path), &text, chain)?
             }
             None => {
                 let nearest = nearest(&base, BUILTIN.iter().map(|(name, _)| *name));
-                return Err(place.error(format!("there is no workload `{base}`; did you mean `{nearest}`?")));
+                return Err(place.error(format!("there is no workload `{base}`{nearest}")));
             }
         };
         module.extend(base)?;
@@ -269,10 +290,17 @@ fn refuse_circle(chain: &[String], file: &str, place: &Place) -> Result<(), Work
     }
 }
 
-/// The candidate that looks most like `name`; empty if there is none.
-fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
+/// How alike two names must be, from 0 to 1, for one to be suggested for the other.
+const LIKENESS: f64 = 0.75;
+
+/// A question for the end of a message, `; did you mean ...?`; empty if no candidate looks like `name`.
+pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
-    candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default().to_string()
+    let best = candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    match best.filter(|best| likeness(best) >= LIKENESS) {
+        Some(best) => format!("; did you mean `{best}`?"),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -214,8 +214,6 @@ fn message(text: &str) -> String {
 fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
     let transaction = "transaction:\n  steps:\n";
     let head = "description: d\nextends: sbtest\n";
-    let doubling: String = (1..=20).map(|n| format!("  b{n}: [{{use: b{}}}, {{use: b{}}}]\n", n - 1, n - 1)).collect();
-    let doubling = format!("  b0: [{{let: {{x: 1}}}}]\n{doubling}");
     let files = [
         ("description: d\nextends: sbtest\nstepz: []\n".to_string(), "mine.yaml:3:1: ", "stepz"),
         (format!("{head}options:\n  x: {{default: 1, mim: 2}}\n"), "mine.yaml:4:19: ", "mim"),
@@ -267,7 +265,7 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
                 "{head}statements:\n  s: {{kind: read, sql: \"SELECT 1 FROM {{sbtset}}\"}}\n{transaction}    - execute: s\n"
             ),
             "mine.yaml:4:24: ",
-            "did you mean `{sbtest}`",
+            "did you mean `sbtest`",
         ),
         (
             format!(
@@ -283,6 +281,20 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
             "mine.yaml:6:18: ",
             "integer, bigint",
         ),
+        (
+            format!(
+                "{head}statements:\n  s: {{kind: read, sql: \"SELECT 1; SELECT 2\"}}\n{transaction}    - execute: s\n"
+            ),
+            "mine.yaml:4:24: ",
+            "is one statement",
+        ),
+        (
+            format!(
+                "{head}statements:\n  s: {{kind: read, table: 0, sql: \"SELECT 1 FROM {{sbtest}}\"}}\n{transaction}    - execute: s\n"
+            ),
+            "mine.yaml:4:26: ",
+            "there is no table 0",
+        ),
         ("description: d\nextends: ././mine.yaml\n".to_string(), "mine.yaml:2:10: ", "extends itself"),
         (format!("{head}options:\n  tables: {{default: -5}}\n"), "mine.yaml:4:21: ", "between 1 and"),
         (format!("{head}options:\n  tables: {{default: on}}\n"), "mine.yaml:4:21: ", "type that it has"),
@@ -291,7 +303,6 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         (format!("{head}options:\n  x: {{default: 1}}\n  x: {{default: 1}}\n"), "mine.yaml:5:3: ", "duplicate"),
         (format!("{head}{transaction}    - {{if: off, use: nothing}}\n"), "mine.yaml:5:22: ", "no block `nothing`"),
         (format!("{head}{transaction}    - let: {{x: \"if(off, tabels, 1)\"}}\n"), "mine.yaml:5:16: ", "`tables`"),
-        (format!("{head}blocks:\n{doubling}{transaction}    - use: b20\n"), "mine.yaml:", "used more than 10000 times"),
         (
             format!(
                 "{head}statements:\n  s: {{kind: read, sql: \"{{l}}\", lists: {{l: {{repeat: 1, text: \"{{sbtest}}\", join: x, arguments: []}}}}}}\n{transaction}    - execute: s\n"
@@ -313,6 +324,32 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         messages += "\n";
     }
     insta::assert_snapshot!(messages);
+}
+
+#[test]
+fn no_chain_of_blocks_exhausts_the_stack() {
+    let part = "more than 50 blocks use one another in a row";
+    let mut text = "description: d\nextends: sbtest\nblocks:\n  b0: []\n".to_string();
+    for level in 1..10_000 {
+        text += &format!("  b{level}: [{{use: b{}}}]\n", level - 1);
+    }
+    assert_eq!(
+        message(&format!("{text}transaction: {{steps: [{{use: b9999}}]}}\n")),
+        format!("mine.yaml:9954:17: {part}")
+    );
+    // Each step on its own goes only a little deeper than those before it.
+    let steps: String = (0..10_000).step_by(40).map(|level| format!("    - use: b{level}\n")).collect();
+    assert!(message(&format!("{text}transaction:\n  steps:\n{steps}")).contains(part));
+}
+
+#[test]
+fn blocks_that_multiply_are_stopped() {
+    let mut text = "description: d\nextends: sbtest\nblocks:\n  b0: [{execute: s}]\n".to_string();
+    for level in 1..40 {
+        text += &format!("  b{level}: [{{use: b{0}}}, {{use: b{0}}}]\n", level - 1);
+    }
+    text += "statements:\n  s: {kind: read, sql: SELECT 1}\ntransaction: {steps: [{use: b39}]}\n";
+    assert!(message(&text).contains("more than 100000 steps"), "{}", message(&text));
 }
 
 #[test]
