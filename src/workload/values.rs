@@ -362,11 +362,11 @@ fn twelve_digits(word: u64) -> [u8; DIGITS_A_DRAW] {
 /// Eight digits by three halvings, each done in all lanes of a word at once: to four, to two, and to one digit a lane.
 /// The multiplications by 10,486 / 2^20 and 103 / 2^10 are divisions by 100 and by 10 for numbers of that size.
 fn eight_digits(number: u64) -> [u8; 8] {
-    let fours = number / 10_000 | (number % 10_000) << 32;
+    let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
-    let twos = hundreds | (fours - 100 * hundreds) << 16;
+    let twos = hundreds | ((fours - 100 * hundreds) << 16);
     let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
-    let ones = tens | (twos - 10 * tens) << 8;
+    let ones = tens | ((twos - 10 * tens) << 8);
     (ones | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
