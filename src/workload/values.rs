@@ -270,18 +270,32 @@ pub struct Template {
     parts: Vec<Part>,
 }
 
-/// A part is at most `LONGEST_PART` bytes of whole characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Part {
     Digits(usize),
     Letters(usize),
-    Literal(String),
+    /// Whole characters, in the first `length` bytes.
+    Literal {
+        bytes: [u8; LONGEST_PART],
+        length: usize,
+    },
 }
 
 /// Digits and letters taken from one 64-bit draw; what is left of it then still has 24 and 26 bits.
 const DIGITS_A_DRAW: usize = 12;
 const LETTERS_A_DRAW: usize = 8;
 const LONGEST_PART: usize = 16;
+
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
 
 impl Template {
     pub fn new(text: &str) -> Template {
@@ -292,10 +306,14 @@ impl Template {
                 ('@', Some(Part::Letters(count))) if *count < LETTERS_A_DRAW => *count += 1,
                 ('#', _) => parts.push(Part::Digits(1)),
                 ('@', _) => parts.push(Part::Letters(1)),
-                (_, Some(Part::Literal(literal))) if literal.len() + character.len_utf8() <= LONGEST_PART => {
-                    literal.push(character);
+                (_, Some(Part::Literal { bytes, length })) if *length + character.len_utf8() <= LONGEST_PART => {
+                    *length += character.encode_utf8(&mut bytes[*length..]).len();
                 }
-                _ => parts.push(Part::Literal(character.into())),
+                _ => {
+                    let mut bytes = [0; LONGEST_PART];
+                    let length = character.encode_utf8(&mut bytes).len();
+                    parts.push(Part::Literal { bytes, length });
+                }
             }
         }
         Template { parts }
@@ -306,11 +324,15 @@ impl Template {
         let mut bytes = [0; 256];
         let mut used = 0;
         for part in &self.parts {
-            if used + LONGEST_PART > bytes.len() {
-                append(&bytes[..used], text);
-                used = 0;
-            }
-            used += part.write(random, &mut bytes[used..]);
+            let room = match bytes[used..].first_chunk_mut() {
+                Some(room) => room,
+                None => {
+                    append(&bytes[..used], text);
+                    used = 0;
+                    bytes.first_chunk_mut().expect("a part is shorter than the buffer")
+                }
+            };
+            used += part.write(random, room);
         }
         append(&bytes[..used], text);
     }
@@ -322,52 +344,37 @@ fn append(bytes: &[u8], text: &mut String) {
 
 impl Part {
     /// Writes the part to the start of `bytes` and gives its length; what is behind it may be overwritten too.
-    fn write(&self, random: &mut Random, bytes: &mut [u8]) -> usize {
+    fn write(&self, random: &mut Random, bytes: &mut [u8; LONGEST_PART]) -> usize {
         match self {
-            Part::Literal(literal) => {
-                bytes[..literal.len()].copy_from_slice(literal.as_bytes());
-                literal.len()
+            Part::Literal { bytes: literal, length } => {
+                *bytes = *literal;
+                *length
             }
             Part::Digits(count) => {
-                let mut digits = twelve_digits(random.next());
-                // Digits are taken as pairs; of the last one only the second digit if their number is odd.
-                if count % 2 == 1 {
-                    digits[count - 1] = digits[*count];
+                // The high word of a product by 100 is two digits; the low word is the fraction to go on with.
+                let mut fraction = random.next();
+                for place in bytes[..DIGITS_A_DRAW].as_chunks_mut::<2>().0 {
+                    let product = u128::from(fraction) * 100;
+                    *place = PAIRS[(product >> 64) as usize];
+                    fraction = product as u64;
                 }
-                bytes[..DIGITS_A_DRAW].copy_from_slice(&digits);
+                // Of the last pair only the second digit is taken if the number of digits is odd.
+                if count % 2 == 1 {
+                    bytes[count - 1] = bytes[*count];
+                }
                 *count
             }
             Part::Letters(count) => {
                 let mut fraction = random.next();
-                for byte in &mut bytes[..*count] {
+                for place in &mut bytes[..LETTERS_A_DRAW] {
                     let product = u128::from(fraction) * 26;
-                    *byte = b'a' + (product >> 64) as u8;
+                    *place = b'a' + (product >> 64) as u8;
                     fraction = product as u64;
                 }
                 *count
             }
         }
     }
-}
-
-/// The first twelve decimal digits of `word` / 2^64.
-fn twelve_digits(word: u64) -> [u8; DIGITS_A_DRAW] {
-    let number = ((u128::from(word) * 1_000_000_000_000) >> 64) as u64;
-    let mut digits = [0; DIGITS_A_DRAW];
-    digits[..4].copy_from_slice(&eight_digits(number / 100_000_000)[4..]);
-    digits[4..].copy_from_slice(&eight_digits(number % 100_000_000));
-    digits
-}
-
-/// Eight digits by three halvings, each done in all lanes of a word at once: to four, to two, and to one digit a lane.
-/// The multiplications by 10,486 / 2^20 and 103 / 2^10 are divisions by 100 and by 10 for numbers of that size.
-fn eight_digits(number: u64) -> [u8; 8] {
-    let fours = (number / 10_000) | ((number % 10_000) << 32);
-    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007f_0000_007f;
-    let twos = hundreds | ((fours - 100 * hundreds) << 16);
-    let tens = ((twos * 103) >> 10) & 0x000f_000f_000f_000f;
-    let ones = tens | ((twos - 10 * tens) << 8);
-    (ones | 0x3030_3030_3030_3030).to_le_bytes()
 }
 
 #[cfg(test)]
@@ -455,13 +462,6 @@ mod tests {
             }
         }
         assert!(counts.iter().flatten().all(|&count| (1800..2200).contains(&count)), "{counts:?}");
-    }
-
-    #[test]
-    fn eight_digits_are_those_of_the_number() {
-        for number in (0..100_000_000).step_by(9973).chain([99_999_999, 10_000, 9999, 100, 99]) {
-            assert_eq!(eight_digits(number), format!("{number:08}").as_bytes());
-        }
     }
 
     #[test]
