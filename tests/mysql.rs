@@ -235,6 +235,8 @@ fn every_connection_says_goodbye() {
     for server in servers(&[]) {
         let before = server.status(&["Aborted_clients"]);
         prepare(&server, &SMALL);
+        let prewarmed = succeed(&[&["prewarm", "--url", &server.url()], &SMALL[..]].concat());
+        assert!(prewarmed.contains("Read 3 tables"), "{prewarmed}");
         report(&[&["run", "--url", &server.url(), "--threads", "8", "--time", "0.3"], &SMALL[..]].concat());
         assert_eq!(server.status(&["Aborted_clients"]), before);
     }
