@@ -3,6 +3,7 @@
 //!
 //! Must not import: anything but the rest of `workload`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::expression::{Compiled, Expression, Known, Scope};
@@ -20,6 +21,8 @@ const MOST_TABLES: i64 = 1_000_000;
 const MOST_STEPS: usize = 100_000;
 /// The most statements of a transaction, for each of which a connection keeps a time.
 const MOST_CALLS: usize = 1_000_000;
+/// How many blocks may use one another in a row, so that no file can exhaust the stack.
+const DEEPEST_USE: usize = 50;
 /// The largest number of rows of a table.
 const MOST_ROWS: i64 = i64::MAX / 4;
 
@@ -31,23 +34,21 @@ const IN_ROW: [Known; 1] = [Known::Row];
 pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Result<Plan, WorkloadError> {
     let whole = Place { file: file.to_string(), line: 1, column: 1 };
     settings.random.check().map_err(|message| WorkloadError::Settings { message })?;
-    let option = |name: &str| match name {
-        "threads" => Some(OptionValue::Int(i64::from(settings.threads))),
-        _ => {
-            let definition = module.options.iter().find(|option| option.name == name)?;
-            Some(settings.options.get(name).unwrap_or(&definition.default).clone())
-        }
-    };
+    let options = module.options.iter().map(|option| {
+        let value = settings.options.get(&option.name).unwrap_or(&option.value.default);
+        (option.name.clone(), value.clone())
+    });
+    let threads = ("threads".to_string(), OptionValue::Int(i64::from(settings.threads)));
     let mut compiler = Compiler {
         module,
         settings,
-        option: &option,
+        options: options.chain([threads]).collect(),
         tables: Vec::new(),
         statements: Vec::new(),
         variables: Vec::new(),
         most_variables: 0,
-        using: Vec::new(),
         steps: 0,
+        depth: 0,
     };
     for table in &module.tables {
         let set = compiler.table(table)?;
@@ -92,18 +93,18 @@ pub(super) fn names_of_tables(module: &Module) -> Vec<String> {
 }
 
 /// The names that a run looks at: those of the transaction, through blocks and statements, and how many tables and
-/// rows there are.
-pub(super) fn names_of_run(module: &Module) -> Vec<String> {
-    let mut sources: Vec<&Source> = Vec::new();
+/// rows there are. All steps are walked, also those that an option switches off, so that an unknown block or statement
+/// is found in any case.
+pub(super) fn names_of_run(module: &Module) -> Result<Vec<String>, WorkloadError> {
+    let mut walk = Walk { module, sources: Vec::new(), using: Vec::new(), done: Vec::new() };
     for table in module.tables.iter().map(|table| &table.value) {
-        sources.extend([&table.count, &table.rows].into_iter().flatten());
+        walk.sources.extend([&table.count, &table.rows].into_iter().flatten());
     }
     if let Some(transaction) = &module.transaction {
-        sources.extend(&transaction.begin);
-        let mut blocks = Vec::new();
-        used_in_steps(module, &transaction.steps, &mut blocks, &mut sources);
+        walk.sources.extend(&transaction.begin);
+        walk.steps(&transaction.steps)?;
     }
-    names(&sources)
+    Ok(names(&walk.sources))
 }
 
 fn names(sources: &[&Source]) -> Vec<String> {
@@ -114,57 +115,91 @@ fn names(sources: &[&Source]) -> Vec<String> {
     names
 }
 
-fn used_in_steps<'a>(
+/// Collects the expressions that can be reached.
+struct Walk<'a> {
     module: &'a Module,
-    steps: &'a [StepFile],
-    blocks: &mut Vec<&'a str>,
-    sources: &mut Vec<&'a Source>,
-) {
-    for step in steps {
-        sources.extend(step.condition.iter().chain(&step.repeat));
-        match &step.action {
-            Action::Let(variables) => sources.extend(variables.iter().map(|variable| &variable.value)),
-            Action::Steps(steps) => used_in_steps(module, steps, blocks, sources),
-            Action::Use(name, _) => {
-                // A block that uses itself is reported when it is compiled; here it must only not loop.
-                if let Some(block) = module.blocks.iter().find(|block| &block.name == name)
-                    && !blocks.contains(&name.as_str())
-                {
-                    blocks.push(name);
-                    used_in_steps(module, &block.value, blocks, sources);
-                }
-            }
-            Action::Execute(name, _) => {
-                if let Some(statement) = module.statements.iter().find(|statement| &statement.name == name) {
-                    let statement = &statement.value;
-                    sources.extend(statement.table.iter().chain(&statement.arguments));
+    sources: Vec<&'a Source>,
+    /// Blocks being walked, to find one that uses itself, and those that were walked.
+    using: Vec<&'a str>,
+    done: Vec<&'a str>,
+}
+
+impl<'a> Walk<'a> {
+    fn steps(&mut self, steps: &'a [StepFile]) -> Result<(), WorkloadError> {
+        for step in steps {
+            self.sources.extend(step.condition.iter().chain(&step.repeat));
+            match &step.action {
+                Action::Let(variables) => self.sources.extend(variables.iter().map(|variable| &variable.value)),
+                Action::Steps(steps) => self.steps(steps)?,
+                Action::Use(name, place) => self.block(name, place)?,
+                Action::Execute(name, place) => {
+                    let statement = &statement(self.module, name, place)?.value;
+                    self.sources.extend(statement.table.iter().chain(&statement.arguments));
                     for list in &statement.lists {
-                        sources.extend([&list.value.repeat].into_iter().chain(&list.value.arguments));
-                        sources.extend(list.value.variables.iter().map(|variable| &variable.value));
+                        self.sources.extend([&list.value.repeat].into_iter().chain(&list.value.arguments));
+                        self.sources.extend(list.value.variables.iter().map(|variable| &variable.value));
                     }
                 }
             }
         }
+        Ok(())
     }
+
+    fn block(&mut self, name: &'a str, place: &Place) -> Result<(), WorkloadError> {
+        let steps = &block(self.module, name, place)?.value;
+        if self.using.contains(&name) {
+            return Err(place.error(format!("block `{name}` uses itself: {} -> {name}", self.using.join(" -> "))));
+        }
+        refuse_depth(self.using.len(), place)?;
+        if !self.done.contains(&name) {
+            self.using.push(name);
+            self.steps(steps)?;
+            self.using.pop();
+            self.done.push(name);
+        }
+        Ok(())
+    }
+}
+
+fn refuse_depth(depth: usize, place: &Place) -> Result<(), WorkloadError> {
+    match depth < DEEPEST_USE {
+        true => Ok(()),
+        false => Err(place.error(format!("more than {DEEPEST_USE} blocks use one another in a row"))),
+    }
+}
+
+fn block<'a>(module: &'a Module, name: &str, place: &Place) -> Result<&'a Named<Vec<StepFile>>, WorkloadError> {
+    named(&module.blocks, "block", name, place)
+}
+
+fn statement<'a>(module: &'a Module, name: &str, place: &Place) -> Result<&'a Named<StatementFile>, WorkloadError> {
+    named(&module.statements, "statement", name, place)
+}
+
+fn named<'a, T>(all: &'a [Named<T>], what: &str, name: &str, place: &Place) -> Result<&'a Named<T>, WorkloadError> {
+    all.iter().find(|named| named.name == name).ok_or_else(|| {
+        let nearest = nearest(name, all.iter().map(|named| named.name.as_str()));
+        place.error(format!("there is no {what} `{name}`{nearest}"))
+    })
 }
 
 struct Compiler<'a> {
     module: &'a Module,
     settings: &'a Settings,
-    option: &'a dyn Fn(&str) -> Option<OptionValue>,
+    options: BTreeMap<String, OptionValue>,
     tables: Vec<TableSet>,
     statements: Vec<Statement>,
     /// Variables in sight, outermost first; the position is the slot.
     variables: Vec<String>,
     most_variables: usize,
-    /// Blocks being compiled, to find one that uses itself.
-    using: Vec<String>,
     steps: usize,
+    /// How many blocks the current step is in.
+    depth: usize,
 }
 
 impl Compiler<'_> {
     fn scope<'s>(&'s self, known: &'s [Known]) -> Scope<'s> {
-        Scope { option: self.option, variables: &self.variables, known, random: &self.settings.random }
+        Scope { options: &self.options, variables: &self.variables, known, random: &self.settings.random }
     }
 
     fn constant_truth(&self, source: &Source) -> Result<bool, WorkloadError> {
@@ -311,18 +346,12 @@ impl Compiler<'_> {
             Action::Steps(steps) => self.steps(steps),
             Action::Execute(name, place) => Ok(vec![Step::Execute(self.call(name, place)?)]),
             Action::Use(name, place) => {
-                let Some(block) = self.module.blocks.iter().find(|block| &block.name == name) else {
-                    let nearest = nearest(name, self.module.blocks.iter().map(|block| block.name.as_str()));
-                    return Err(place.error(format!("there is no block `{name}`{nearest}")));
-                };
-                if self.using.contains(name) {
-                    let circle = [&self.using[..], std::slice::from_ref(name)].concat().join(" -> ");
-                    return Err(place.error(format!("block `{name}` uses itself: {circle}")));
-                }
-                self.using.push(name.clone());
+                // The walk goes through each block once, so it may have seen less of a chain than there is.
+                refuse_depth(self.depth, place)?;
+                self.depth += 1;
                 // A block stands for its steps, so what it sets is seen by those that follow.
-                let steps = self.open_steps(&block.value);
-                self.using.pop();
+                let steps = self.open_steps(&block(self.module, name, place)?.value);
+                self.depth -= 1;
                 steps
             }
         }
@@ -347,18 +376,14 @@ impl Compiler<'_> {
     }
 
     fn call(&mut self, name: &str, place: &Place) -> Result<CallSite, WorkloadError> {
-        let Some(named) = self.module.statements.iter().find(|statement| statement.name == name) else {
-            let nearest = nearest(name, self.module.statements.iter().map(|statement| statement.name.as_str()));
-            return Err(place.error(format!("there is no statement `{name}`{nearest}")));
-        };
-        let file = &named.value;
+        let file = &statement(self.module, name, place)?.value;
         let template = SqlTemplate::new(file, self)?;
         let statement = match self.statements.iter().position(|statement| statement.name == name) {
             Some(known) => known,
             None => {
                 self.statements.push(Statement {
                     name: name.to_string(),
-                    kind: kind(&file.kind.0, &file.kind.1)?,
+                    kind: file.kind,
                     sql: template.texts(&self.tables),
                     prepared: file.prepared,
                 });
@@ -405,15 +430,6 @@ fn identifier(name: &str, place: &Place) -> Result<(), WorkloadError> {
     match name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) {
         true => Ok(()),
         false => Err(place.error(format!("`{name}` cannot be a name here; use letters, digits and _"))),
-    }
-}
-
-fn kind(text: &str, place: &Place) -> Result<Kind, WorkloadError> {
-    match text {
-        "read" => Ok(Kind::Read),
-        "write" => Ok(Kind::Write),
-        "other" => Ok(Kind::Other),
-        _ => Err(place.error(format!("`{text}` is not a kind of statement; use read, write or other"))),
     }
 }
 
@@ -497,7 +513,7 @@ impl<'a> SqlTemplate<'a> {
             return Err(file.sql.1.error(format!("the text has {wanted} `?`, and there are {given} arguments")));
         }
         for list in &file.lists {
-            let (wanted, given) = (list.value.text.matches('?').count(), list.value.arguments.len());
+            let (wanted, given) = (arguments_in(&list.value.text, &list.place)?, list.value.arguments.len());
             if wanted != given {
                 return Err(list
                     .place
@@ -556,6 +572,19 @@ impl<'a> SqlTemplate<'a> {
         }
         Ok(arguments)
     }
+}
+
+/// How many arguments the part of a list has.
+fn arguments_in(part: &str, place: &Place) -> Result<usize, WorkloadError> {
+    let (mut rest, mut count) = (part, 0);
+    while let Some(at) = find_outside_quotes(rest, &['?', '{', ';']) {
+        if !rest[at..].starts_with('?') {
+            return Err(place.error("a list's text has `?` only; tables and other lists belong into `sql`"));
+        }
+        count += 1;
+        rest = &rest[at + 1..];
+    }
+    Ok(count)
 }
 
 /// The place of the first of some characters that stands outside of quotes.

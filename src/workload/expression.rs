@@ -5,6 +5,8 @@
 //!
 //! Must not import: anything but the rest of `workload`.
 
+use std::collections::BTreeMap;
+
 use super::OptionValue;
 use super::values::{Distribution, Random, RandomKind, RandomSettings, Template, permuted};
 
@@ -20,7 +22,54 @@ pub enum Ast {
     Name(String),
     Unary(Unary, Box<Ast>),
     Binary(Binary, Box<Ast>, Box<Ast>),
-    Call(String, Vec<Ast>),
+    Call(Function, Vec<Ast>),
+}
+
+/// What can be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    If,
+    Auto,
+    Unique,
+    String,
+    /// Draws from a range; without a distribution of its own it follows --rand-type.
+    Draw(Option<RandomKind>),
+}
+
+impl Function {
+    const ALL: [(&'static str, Function); 10] = [
+        ("if", Function::If),
+        ("auto", Function::Auto),
+        ("uniform", Function::Draw(Some(RandomKind::Uniform))),
+        ("random", Function::Draw(None)),
+        ("gaussian", Function::Draw(Some(RandomKind::Gaussian))),
+        ("special", Function::Draw(Some(RandomKind::Special))),
+        ("pareto", Function::Draw(Some(RandomKind::Pareto))),
+        ("zipfian", Function::Draw(Some(RandomKind::Zipfian))),
+        ("unique", Function::Unique),
+        ("string", Function::String),
+    ];
+
+    fn named(name: &str) -> Result<Function, String> {
+        Function::ALL.iter().find(|(known, _)| *known == name).map(|(_, function)| *function).ok_or_else(|| {
+            let nearest = super::nearest(name, Function::ALL.iter().map(|(known, _)| *known));
+            format!("there is no function `{name}`{nearest}")
+        })
+    }
+
+    /// Refuses a call with arguments that it cannot take.
+    fn check(self, name: &str, arguments: &[Ast]) -> Result<(), String> {
+        match (self, arguments) {
+            (Function::If, [_, _, _])
+            | (Function::Draw(_), [_, _])
+            | (Function::Unique | Function::Auto, [])
+            | (Function::String, [Ast::Text(_)]) => Ok(()),
+            (Function::If, _) => Err("if() takes three arguments: if(condition, a, b)".into()),
+            (Function::Draw(_), _) => Err(format!("{name}() takes two numbers, from and to")),
+            (Function::Unique | Function::Auto, _) => Err(format!("{name}() takes no arguments")),
+            (Function::String, _) => Err("string() takes one template, such as string('###-@@@')".into()),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +283,9 @@ impl Parser<'_> {
             }
         }
         self.expect(Token::Close)?;
-        Ok(Ast::Call(name, arguments))
+        let function = Function::named(&name)?;
+        function.check(&name, &arguments)?;
+        Ok(Ast::Call(function, arguments))
     }
 
     fn expect(&mut self, wanted: Token) -> Result<(), String> {
@@ -299,10 +350,28 @@ pub struct Draw {
     high: Expression,
 }
 
+impl Compiled {
+    fn int(self) -> Result<Expression, String> {
+        match self {
+            Compiled::Int(expression) => Ok(expression),
+            Compiled::Truth(_) => Err("a number is needed here, not on or off".into()),
+            Compiled::Text(_) | Compiled::Template(_) => Err("a number is needed here, not a text".into()),
+            Compiled::Auto => Err("auto() can only be a statement's argument by itself".into()),
+        }
+    }
+
+    fn truth(self) -> Result<Expression, String> {
+        match self {
+            Compiled::Truth(expression) => Ok(expression),
+            _ => Err("on or off, or a comparison, is needed here".into()),
+        }
+    }
+}
+
 /// What an expression may use, and what is known while it is compiled.
 pub struct Scope<'a> {
-    /// The value of an option, `threads` among them.
-    pub option: &'a dyn Fn(&str) -> Option<OptionValue>,
+    /// The values of all options, `threads` among them.
+    pub options: &'a BTreeMap<String, OptionValue>,
     /// Variables set so far, by position.
     pub variables: &'a [String],
     pub known: &'a [Known],
@@ -322,9 +391,6 @@ pub enum Compiled {
     Auto,
 }
 
-const FUNCTIONS: [&str; 10] =
-    ["if", "auto", "uniform", "random", "gaussian", "special", "pareto", "zipfian", "unique", "string"];
-
 impl Known {
     const ALL: [(Known, &'static str); 5] = [
         (Known::Row, "row"),
@@ -333,6 +399,15 @@ impl Known {
         (Known::WorkerTicket, "worker_ticket"),
         (Known::Index, "index"),
     ];
+
+    /// Where it has a value.
+    fn home(self) -> &'static str {
+        match self {
+            Known::Row => "the value of a column",
+            Known::Index => "a list of a statement",
+            Known::Worker | Known::Ticket | Known::WorkerTicket => "a transaction's variables, tables and arguments",
+        }
+    }
 
     /// Whether a name means one of these anywhere, and so cannot be an option's or a variable's.
     pub fn is_reserved(name: &str) -> bool {
@@ -364,26 +439,18 @@ impl Scope<'_> {
                 }))
             }
             Ast::Binary(operator, left, right) => self.binary(*operator, left, right),
-            Ast::Call(name, arguments) => self.call(name, arguments),
+            Ast::Call(function, arguments) => self.call(*function, arguments),
         }
     }
 
     /// Compiles what must be an integer.
     pub fn int(&self, ast: &Ast) -> Result<Expression, String> {
-        match self.compile(ast)? {
-            Compiled::Int(expression) => Ok(expression),
-            Compiled::Truth(_) => Err("a number is needed here, not on or off".into()),
-            Compiled::Text(_) | Compiled::Template(_) => Err("a number is needed here, not a text".into()),
-            Compiled::Auto => Err("auto() can only be a statement's argument by itself".into()),
-        }
+        self.compile(ast)?.int()
     }
 
     /// Compiles what must be on or off.
     pub fn truth(&self, ast: &Ast) -> Result<Expression, String> {
-        match self.compile(ast)? {
-            Compiled::Truth(expression) => Ok(expression),
-            _ => Err("on or off, or a comparison, is needed here".into()),
-        }
+        self.compile(ast)?.truth()
     }
 
     /// Compiles what must be known now: an integer that depends on options only.
@@ -414,18 +481,35 @@ impl Scope<'_> {
             "off" | "false" => return Ok(Compiled::Truth(Expression::Constant(0))),
             _ => {}
         }
-        match (self.option)(name) {
-            Some(OptionValue::Int(value)) => Ok(Compiled::Int(Expression::Constant(value))),
-            Some(OptionValue::Bool(value)) => Ok(Compiled::Truth(Expression::Constant(i64::from(value)))),
-            Some(OptionValue::Text(text)) => Ok(Compiled::Text(text)),
-            None => Err(format!("`{name}` is neither an option nor a variable that is set before this place")),
+        match self.options.get(name) {
+            Some(OptionValue::Int(value)) => Ok(Compiled::Int(Expression::Constant(*value))),
+            Some(OptionValue::Bool(value)) => Ok(Compiled::Truth(Expression::Constant(i64::from(*value)))),
+            Some(OptionValue::Text(text)) => Ok(Compiled::Text(text.clone())),
+            None => Err(self.unknown(name)),
         }
     }
 
+    fn unknown(&self, name: &str) -> String {
+        if let Some((known, _)) = Known::ALL.iter().find(|(_, text)| *text == name) {
+            return format!("`{name}` has no value here, only in {}", known.home());
+        }
+        let known = Known::ALL.iter().filter(|(known, _)| self.known.contains(known)).map(|(_, text)| *text);
+        let names = self.variables.iter().chain(self.options.keys()).map(String::as_str).chain(known);
+        let nearest = super::nearest(name, names);
+        format!("`{name}` is neither an option nor a variable that is set before this place{nearest}")
+    }
+
     fn binary(&self, operator: Binary, left: &Ast, right: &Ast) -> Result<Compiled, String> {
-        let (left, right) = match operator.takes_truths() {
-            true => (self.truth(left)?, self.truth(right)?),
-            false => (self.int(left)?, self.int(right)?),
+        let (left, right) = match (self.compile(left)?, self.compile(right)?) {
+            // Texts are always known now, so nothing is left to compare in a run.
+            (Compiled::Text(left), Compiled::Text(right)) if operator == Binary::Equal => {
+                return Ok(Compiled::Truth(Expression::Constant(i64::from(left == right))));
+            }
+            (Compiled::Text(left), Compiled::Text(right)) if operator == Binary::NotEqual => {
+                return Ok(Compiled::Truth(Expression::Constant(i64::from(left != right))));
+            }
+            (left, right) if operator.takes_truths() => (left.truth()?, right.truth()?),
+            (left, right) => (left.int()?, right.int()?),
         };
         let expression = match (&left, &right) {
             (Expression::Constant(left), Expression::Constant(right)) => {
@@ -437,64 +521,43 @@ impl Scope<'_> {
         Ok(if operator.gives_truth() { Compiled::Truth(expression) } else { Compiled::Int(expression) })
     }
 
-    fn call(&self, name: &str, arguments: &[Ast]) -> Result<Compiled, String> {
-        let kind = match name {
-            "uniform" => RandomKind::Uniform,
-            "random" => self.random.kind,
-            "gaussian" => RandomKind::Gaussian,
-            "special" => RandomKind::Special,
-            "pareto" => RandomKind::Pareto,
-            "zipfian" => RandomKind::Zipfian,
-            "if" => return self.choice(arguments),
-            "unique" => {
-                return match arguments {
-                    [] => Ok(Compiled::Int(Expression::Unique)),
-                    _ => Err("unique() takes no arguments".into()),
-                };
-            }
-            "auto" => {
-                return match arguments {
-                    [] => Ok(Compiled::Auto),
-                    _ => Err("auto() takes no arguments".into()),
-                };
-            }
-            "string" => {
-                return match arguments {
-                    [Ast::Text(text)] => Ok(Compiled::Template(Template::new(text))),
-                    _ => Err("string() takes one template, such as string('###-@@@')".into()),
-                };
-            }
-            _ => {
-                let nearest = super::nearest(name, FUNCTIONS.iter().copied());
-                return Err(format!("there is no function `{name}`{nearest}"));
-            }
-        };
-        let [low, high] = arguments else { return Err(format!("{name}() takes two numbers, from and to")) };
+    fn call(&self, function: Function, arguments: &[Ast]) -> Result<Compiled, String> {
+        match (function, arguments) {
+            (Function::If, [condition, then, otherwise]) => self.choice(condition, then, otherwise),
+            (Function::Draw(kind), [low, high]) => self.draw(kind.unwrap_or(self.random.kind), low, high),
+            (Function::Unique, []) => Ok(Compiled::Int(Expression::Unique)),
+            (Function::Auto, []) => Ok(Compiled::Auto),
+            (Function::String, [Ast::Text(text)]) => Ok(Compiled::Template(Template::new(text))),
+            _ => Err("a function has arguments that it cannot take".into()),
+        }
+    }
+
+    fn draw(&self, kind: RandomKind, low: &Ast, high: &Ast) -> Result<Compiled, String> {
         let (low, high) = (self.int(low)?, self.int(high)?);
         let mut distribution = self.random.distribution(kind);
         if let (Expression::Constant(low), Expression::Constant(high)) = (&low, &high) {
             if high < low {
-                return Err(format!("{name}({low}, {high}) is an empty range"));
+                return Err(format!("from {low} to {high} is an empty range"));
             }
             distribution = distribution.for_range((high.wrapping_sub(*low) as u64).saturating_add(1));
         }
         Ok(Compiled::Int(Expression::Draw(Box::new(Draw { distribution, low, high }))))
     }
 
-    /// `if(condition, a, b)`; a constant condition leaves only one branch, and the other is not looked at further
-    /// than its type.
-    fn choice(&self, arguments: &[Ast]) -> Result<Compiled, String> {
-        let [condition, then, otherwise] = arguments else {
-            return Err("if() takes three arguments: if(condition, a, b)".into());
-        };
-        match self.truth(condition)? {
-            Expression::Constant(0) => self.compile(otherwise),
-            Expression::Constant(_) => self.compile(then),
+    /// `if(condition, a, b)`. A constant condition leaves one branch. Of the other only the names are looked up, since
+    /// it may well be an impossible value that the condition guards against.
+    fn choice(&self, condition: &Ast, then: &Ast, otherwise: &Ast) -> Result<Compiled, String> {
+        let (taken, other) = match self.truth(condition)? {
+            Expression::Constant(0) => (otherwise, then),
+            Expression::Constant(_) => (then, otherwise),
             condition => {
                 let branches = [condition, self.int(then)?, self.int(otherwise)?];
-                Ok(Compiled::Int(Expression::If(Box::new(branches))))
+                return Ok(Compiled::Int(Expression::If(Box::new(branches))));
             }
-        }
+        };
+        let mut unknown = None;
+        other.names(&mut |name| unknown = unknown.take().or(self.name(name).err()));
+        unknown.map_or_else(|| self.compile(taken), Err)
     }
 }
 
@@ -576,23 +639,24 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn scope<'a>(variables: &'a [String], random: &'a RandomSettings) -> Scope<'a> {
-        Scope {
-            option: &|name| match name {
-                "rows" => Some(OptionValue::Int(100)),
-                "skip" => Some(OptionValue::Bool(false)),
-                "engine" => Some(OptionValue::Text("innodb".into())),
-                _ => None,
-            },
-            variables,
-            known: &[Known::Worker],
-            random,
-        }
+    fn options() -> BTreeMap<String, OptionValue> {
+        BTreeMap::from([
+            ("rows".to_string(), OptionValue::Int(100)),
+            ("skip".to_string(), OptionValue::Bool(false)),
+            ("engine".to_string(), OptionValue::Text("innodb".into())),
+        ])
+    }
+
+    fn int(text: &str, variables: &[String]) -> Expression {
+        let (options, random) = (options(), RandomSettings::default());
+        let scope = Scope { options: &options, variables, known: &[Known::Worker], random: &random };
+        scope.int(&parse(text).unwrap()).unwrap()
     }
 
     fn fold(text: &str) -> Result<i64, String> {
-        let random = RandomSettings::default();
-        match scope(&[], &random).compile(&parse(text)?)? {
+        let (options, random) = (options(), RandomSettings::default());
+        let scope = Scope { options: &options, variables: &[], known: &[], random: &random };
+        match scope.compile(&parse(text)?)? {
             Compiled::Int(Expression::Constant(value)) | Compiled::Truth(Expression::Constant(value)) => Ok(value),
             other => Err(format!("not constant: {other:?}")),
         }
@@ -612,6 +676,7 @@ mod tests {
             ("not 2 > 1", 0),
             ("if(rows >= 100, 5, 6)", 5),
             ("if(skip, 1 / 0, 6)", 6),
+            ("engine == 'innodb' and engine != 'rocksdb'", 1),
         ] {
             assert_eq!(fold(text), Ok(value), "{text}");
         }
@@ -629,6 +694,11 @@ mod tests {
             ("uniform(1)", "takes two numbers"),
             ("uniform(2, 1)", "empty range"),
             ("nobody", "neither an option nor a variable"),
+            ("row", "no value here"),
+            ("rosw", "did you mean `rows`"),
+            ("if(skip, nobody, 6)", "neither an option nor a variable"),
+            ("if(skip, 6)", "three arguments"),
+            ("engine == 1", "not a text"),
             ("1 + skip", "a number is needed"),
             ("1 and skip", "on or off"),
             ("engine + 1", "not a text"),
@@ -647,19 +717,15 @@ mod tests {
 
     #[test]
     fn variables_shadow_options_and_later_ones_win() {
-        let random = RandomSettings::default();
-        let variables = ["id".to_string(), "rows".to_string()];
-        let compiled = scope(&variables, &random).int(&parse("rows + id + worker").unwrap()).unwrap();
+        let compiled = int("rows + id + worker", &["id".to_string(), "rows".to_string()]);
         let context = Context { slots: &[5, 7], row: 0, worker: 3, ticket: 0, worker_ticket: 0, index: 0, seed: 0 };
         assert_eq!(compiled.evaluate(&context, &mut Random::of(&[1])), 15);
     }
 
     #[test]
     fn run_time_arithmetic_never_panics() {
-        let random = RandomSettings::default();
-        let variables = ["a".to_string(), "b".to_string()];
         for text in ["a + b", "a * b", "a / b", "a % b", "-a", "uniform(a, b)", "special(b, a)"] {
-            let compiled = scope(&variables, &random).int(&parse(text).unwrap()).unwrap();
+            let compiled = int(text, &["a".to_string(), "b".to_string()]);
             for slots in [[i64::MIN, -1], [i64::MAX, 0], [i64::MIN, i64::MAX], [1, 0]] {
                 let context =
                     Context { slots: &slots, row: 0, worker: 0, ticket: 0, worker_ticket: 0, index: 0, seed: 0 };
@@ -668,7 +734,75 @@ mod tests {
         }
     }
 
+    fn trees() -> impl Strategy<Value = Ast> {
+        use Binary::*;
+        let binary = prop::sample::select(vec![
+            Add,
+            Subtract,
+            Multiply,
+            Divide,
+            Remainder,
+            Equal,
+            NotEqual,
+            Less,
+            LessEqual,
+            Greater,
+            GreaterEqual,
+            And,
+            Or,
+        ]);
+        let leaf = prop_oneof![(0i64..100).prop_map(Ast::Int), "[a-m]{1,3}".prop_map(Ast::Name)];
+        leaf.prop_recursive(6, 60, 2, move |inner| {
+            let unary = prop_oneof![Just(Unary::Negate), Just(Unary::Not)];
+            prop_oneof![
+                (binary.clone(), inner.clone(), inner.clone()).prop_map(|(operator, left, right)| Ast::Binary(
+                    operator,
+                    Box::new(left),
+                    Box::new(right)
+                )),
+                (unary, inner).prop_map(|(operator, inner)| Ast::Unary(operator, Box::new(inner))),
+            ]
+        })
+    }
+
+    /// Writes a tree with no more brackets than the manual's order of operators asks for, `around` being how strongly
+    /// the place binds.
+    fn written(ast: &Ast, around: u8) -> String {
+        let (text, strength) = match ast {
+            Ast::Int(value) => (value.to_string(), 9),
+            Ast::Name(name) => (name.clone(), 9),
+            Ast::Unary(Unary::Not, inner) => (format!("not {}", written(inner, 3)), 3),
+            Ast::Unary(Unary::Negate, inner) => (format!("-{}", written(inner, 7)), 7),
+            Ast::Binary(operator, left, right) => {
+                let (symbol, strength) = match operator {
+                    Binary::Or => ("or", 1),
+                    Binary::And => ("and", 2),
+                    Binary::Equal => ("==", 4),
+                    Binary::NotEqual => ("!=", 4),
+                    Binary::Less => ("<", 4),
+                    Binary::LessEqual => ("<=", 4),
+                    Binary::Greater => (">", 4),
+                    Binary::GreaterEqual => (">=", 4),
+                    Binary::Add => ("+", 5),
+                    Binary::Subtract => ("-", 5),
+                    Binary::Multiply => ("*", 6),
+                    Binary::Divide => ("/", 6),
+                    Binary::Remainder => ("%", 6),
+                };
+                (format!("{} {symbol} {}", written(left, strength), written(right, strength + 1)), strength)
+            }
+            Ast::Text(_) | Ast::Call(..) => unreachable!("trees() makes none"),
+        };
+        if strength < around { format!("({text})") } else { text }
+    }
+
     proptest! {
+        #[test]
+        fn a_tree_is_read_back_as_it_was_written(tree in trees()) {
+            let text = written(&tree, 0);
+            prop_assert_eq!(parse(&text), Ok(tree), "{}", text);
+        }
+
         #[test]
         fn the_parser_never_panics(text in "[-a-z0-9_'(),+*/%<>=! ]{0,60}") {
             let _ = parse(&text);

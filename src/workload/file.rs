@@ -13,6 +13,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
 use super::expression::{self, Ast};
+use super::plan::Kind;
 use super::{OptionDefinition, OptionValue, WorkloadError};
 
 /// Characters of an expression that a message repeats.
@@ -49,7 +50,8 @@ pub struct Source {
 #[derive(Clone, Debug, Default)]
 pub struct Module {
     pub description: String,
-    pub options: Vec<OptionDefinition>,
+    /// The place is that of the default.
+    pub options: Vec<Named<OptionDefinition>>,
     pub tables: Vec<Named<TableFile>>,
     pub statements: Vec<Named<StatementFile>>,
     pub blocks: Vec<Named<Vec<StepFile>>>,
@@ -101,7 +103,7 @@ pub struct IndexFile {
 
 #[derive(Clone, Debug)]
 pub struct StatementFile {
-    pub kind: (String, Place),
+    pub kind: Kind,
     pub sql: (String, Place),
     pub table: Option<Source>,
     pub prepared: bool,
@@ -172,7 +174,7 @@ fn yaml_error(file: &str, error: &serde_saphyr::Error) -> WorkloadError {
 impl Module {
     /// Takes over from `base` what this file does not say itself. An option, table set, statement or block of the
     /// same name replaces the base's; of a table set or an option, only the parts that are given.
-    pub fn extend(&mut self, mut base: Module) {
+    pub fn extend(&mut self, mut base: Module) -> Result<(), WorkloadError> {
         for own in std::mem::take(&mut self.tables) {
             match base.tables.iter_mut().find(|table| table.name == own.name) {
                 Some(table) => table.value.replace_parts(own.value),
@@ -184,13 +186,17 @@ impl Module {
         self.blocks = replaced(base.blocks, std::mem::take(&mut self.blocks));
         for own in std::mem::take(&mut self.options) {
             match base.options.iter_mut().find(|option| option.name == own.name) {
-                Some(option) => *option = OptionDefinition { help: own.help_or(&option.help), ..own },
+                Some(option) => {
+                    let value = own.value.over(&option.value).map_err(|message| own.place.error(message))?;
+                    *option = Named { value, ..own };
+                }
                 None => base.options.push(own),
             }
         }
         self.options = base.options;
         self.transaction = self.transaction.take().or(base.transaction);
         self.resizes_tables |= base.resizes_tables;
+        Ok(())
     }
 }
 
@@ -244,6 +250,7 @@ mod raw {
         pub default: Spanned<Scalar>,
         pub min: Option<i64>,
         pub max: Option<i64>,
+        pub values: Option<Vec<String>>,
         #[serde(default)]
         pub help: String,
     }
@@ -455,8 +462,8 @@ impl Reader<'_> {
     }
 
     fn module(&self, raw: raw::File) -> Result<Parsed, WorkloadError> {
-        let options = self.named(raw.options, |option, place| self.option(option, place))?;
-        let options = options.into_iter().map(|named| self.named_option(named)).collect::<Result<_, _>>()?;
+        let options = raw.options.0.into_iter().map(|(key, option)| self.option(key, option));
+        let options = options.collect::<Result<_, _>>()?;
         let module = Module {
             description: raw.description,
             options,
@@ -469,29 +476,27 @@ impl Reader<'_> {
         Ok(Parsed { extends: raw.extends.map(|extends| self.text(extends)), module })
     }
 
-    fn option(&self, raw: raw::Opt, _place: &Place) -> Result<OptionDefinition, WorkloadError> {
+    fn option(&self, key: Spanned<String>, raw: raw::Opt) -> Result<Named<OptionDefinition>, WorkloadError> {
+        let (name, place) = self.text(key);
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if !name.starts_with(|c: char| c.is_ascii_lowercase()) || !name.chars().all(plain) {
+            return Err(
+                place.error(format!("`{name}` cannot be an option's name; use lower-case letters, digits and _"))
+            );
+        }
+        if expression::Known::is_reserved(&name) {
+            return Err(place.error(format!("`{name}` has a meaning of its own; choose another name")));
+        }
         let place = self.place(&raw.default);
         let default = match raw.default.value {
             raw::Scalar::Bool(value) => OptionValue::Bool(value),
             raw::Scalar::Int(value) => OptionValue::Int(value),
             raw::Scalar::Text(text) => OptionValue::Text(text),
         };
-        let definition = OptionDefinition { name: String::new(), default, min: raw.min, max: raw.max, help: raw.help };
-        definition.parse(&definition.default.to_string()).map_err(|message| place.error(message))?;
-        Ok(definition)
-    }
-
-    fn named_option(&self, named: Named<OptionDefinition>) -> Result<OptionDefinition, WorkloadError> {
-        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if !named.name.starts_with(|c: char| c.is_ascii_lowercase()) || !named.name.chars().all(plain) {
-            return Err(named
-                .place
-                .error(format!("`{}` cannot be an option's name; use lower-case letters, digits and _", named.name)));
-        }
-        if expression::Known::is_reserved(&named.name) {
-            return Err(named.place.error(format!("`{}` has a meaning of its own; choose another name", named.name)));
-        }
-        Ok(OptionDefinition { name: named.name, ..named.value })
+        let raw::Opt { min, max, values, help, .. } = raw;
+        let value = OptionDefinition { name: name.clone(), default, min, max, values, help };
+        value.check().map_err(|message| place.error(message))?;
+        Ok(Named { name, place, value })
     }
 
     fn table(&self, raw: raw::Table) -> Result<TableFile, WorkloadError> {
@@ -536,13 +541,22 @@ impl Reader<'_> {
             })
         };
         Ok(StatementFile {
-            kind: self.text(raw.kind),
+            kind: self.kind(raw.kind)?,
             sql: self.text(raw.sql),
             table: self.optional(&raw.table)?,
             prepared: raw.prepared.unwrap_or(true),
             arguments: self.sources(&raw.arguments)?,
             lists: self.named(raw.lists, list)?,
         })
+    }
+
+    fn kind(&self, spanned: Spanned<String>) -> Result<Kind, WorkloadError> {
+        match self.text(spanned) {
+            (text, _) if text == "read" => Ok(Kind::Read),
+            (text, _) if text == "write" => Ok(Kind::Write),
+            (text, _) if text == "other" => Ok(Kind::Other),
+            (text, place) => Err(place.error(format!("`{text}` is not a kind of statement; use read, write or other"))),
+        }
     }
 
     fn transaction(&self, raw: raw::Transaction) -> Result<TransactionFile, WorkloadError> {

@@ -88,6 +88,8 @@ pub struct OptionDefinition {
     pub default: OptionValue,
     pub min: Option<i64>,
     pub max: Option<i64>,
+    /// The texts that are accepted; any if there are none.
+    pub values: Option<Vec<String>>,
     pub help: String,
 }
 
@@ -111,12 +113,44 @@ impl OptionDefinition {
                     _ => Ok(OptionValue::Int(value)),
                 }
             }
-            OptionValue::Text(_) => Ok(OptionValue::Text(text.to_string())),
+            OptionValue::Text(_) => match &self.values {
+                Some(values) if !values.iter().any(|value| value == text) => {
+                    Err(format!("`{text}` is not one of {}", values.join(", ")))
+                }
+                _ => Ok(OptionValue::Text(text.to_string())),
+            },
         }
     }
 
-    fn help_or(&self, base: &str) -> String {
-        if self.help.is_empty() { base.to_string() } else { self.help.clone() }
+    /// Refuses limits that do not fit the type, and a default that is outside of them.
+    fn check(&self) -> Result<(), String> {
+        if (self.min.is_some() || self.max.is_some()) && !matches!(self.default, OptionValue::Int(_)) {
+            return Err("min and max are for options whose default is a number".into());
+        }
+        if self.values.is_some() && !matches!(self.default, OptionValue::Text(_)) {
+            return Err("values are for options whose default is a text".into());
+        }
+        self.parse(&self.default.to_string()).map(drop)
+    }
+
+    /// This definition with what it leaves open taken from `base`. The type stays, since the base's own expressions
+    /// count on it.
+    fn over(&self, base: &OptionDefinition) -> Result<OptionDefinition, String> {
+        if std::mem::discriminant(&self.default) != std::mem::discriminant(&base.default) {
+            return Err(format!(
+                "the default of `{}` must be of the type that it has so far: {}",
+                self.name, base.default
+            ));
+        }
+        let merged = OptionDefinition {
+            name: self.name.clone(),
+            default: self.default.clone(),
+            min: self.min.or(base.min),
+            max: self.max.or(base.max),
+            values: self.values.clone().or_else(|| base.values.clone()),
+            help: if self.help.is_empty() { base.help.clone() } else { self.help.clone() },
+        };
+        merged.check().map(|()| merged)
     }
 }
 
@@ -171,10 +205,11 @@ impl Workload {
                 return Err(WorkloadError::Unknown { name: name.into(), nearest });
             }
         };
-        let of_run = compile::names_of_run(&module);
+        let of_run = compile::names_of_run(&module)?;
         let of_tables = compile::names_of_tables(&module);
-        let used = |option: &&OptionDefinition| of_run.contains(&option.name) || of_tables.contains(&option.name);
-        let options = module.options.iter().filter(used).cloned().collect();
+        let used = |name: &String| of_run.contains(name) || of_tables.contains(name);
+        let options = module.options.iter().filter(|option| used(&option.name));
+        let options = options.map(|option| option.value.clone()).collect();
         let name = Path::new(name).file_stem().map_or(name.to_string(), |stem| stem.to_string_lossy().into_owned());
         Ok(Workload { name, file, module, options, of_run })
     }
@@ -219,7 +254,8 @@ fn is_path(name: &str) -> bool {
 
 /// Reads a file and all that it extends; `chain` holds the files being read.
 fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<String>) -> Result<Module, WorkloadError> {
-    chain.push(file.to_string());
+    let real = path.and_then(|path| path.canonicalize().ok()).map(|real| real.display().to_string());
+    chain.push(real.unwrap_or_else(|| file.to_string()));
     let file::Parsed { extends, mut module } = file::parse(file, text)?;
     if let Some((base, place)) = extends {
         let base = match Workload::builtin_source(&base) {
@@ -228,19 +264,21 @@ fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<Stri
                 read_module(&format!("{base}.yaml"), None, text, chain)?
             }
             None if is_path(&base) => {
-                let folder = path.and_then(Path::parent).unwrap_or(Path::new(""));
-                let path = folder.join(&base);
-                let name = path.display().to_string();
-                refuse_circle(chain, &name, &place)?;
-                let text = read_file(&path).map_err(|error| place.error(format!("{name} cannot be read: {error}")))?;
-                read_module(&name, Some(&path), &text, chain)?
+                let path = path.and_then(Path::parent).unwrap_or(Path::new("")).join(&base);
+                let unreadable =
+                    |error: std::io::Error| place.error(format!("{} cannot be read: {error}", path.display()));
+                // Two spellings of one path must not hide a circle.
+                let real = path.canonicalize().map_err(unreadable)?.display().to_string();
+                refuse_circle(chain, &real, &place)?;
+                let text = read_file(&path).map_err(unreadable)?;
+                read_module(&path.display().to_string(), Some(&path), &text, chain)?
             }
             None => {
                 let nearest = nearest(&base, BUILTIN.iter().map(|(name, _)| *name));
                 return Err(place.error(format!("there is no workload `{base}`{nearest}")));
             }
         };
-        module.extend(base);
+        module.extend(base)?;
     }
     Ok(module)
 }

@@ -248,7 +248,7 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         (
             format!("{head}{transaction}    - repeat: worker\n      use: point_selects\n"),
             "mine.yaml:5:15: ",
-            "neither an option",
+            "no value here",
         ),
         (
             format!("{head}statements:\n  s: {{kind: reed, sql: SELECT 1}}\n{transaction}    - execute: s\n"),
@@ -295,6 +295,21 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
             "mine.yaml:4:26: ",
             "there is no table 0",
         ),
+        ("description: d\nextends: ././mine.yaml\n".to_string(), "mine.yaml:2:10: ", "extends itself"),
+        (format!("{head}options:\n  tables: {{default: -5}}\n"), "mine.yaml:4:21: ", "between 1 and"),
+        (format!("{head}options:\n  tables: {{default: on}}\n"), "mine.yaml:4:21: ", "type that it has"),
+        (format!("{head}options:\n  x: {{default: on, min: 1}}\n"), "mine.yaml:4:16: ", "default is a number"),
+        (format!("{head}options:\n  x: {{default: c, values: [a, b]}}\n"), "mine.yaml:4:16: ", "one of a, b"),
+        (format!("{head}options:\n  x: {{default: 1}}\n  x: {{default: 1}}\n"), "mine.yaml:5:3: ", "duplicate"),
+        (format!("{head}{transaction}    - {{if: off, use: nothing}}\n"), "mine.yaml:5:22: ", "no block `nothing`"),
+        (format!("{head}{transaction}    - let: {{x: \"if(off, tabels, 1)\"}}\n"), "mine.yaml:5:16: ", "`tables`"),
+        (
+            format!(
+                "{head}statements:\n  s: {{kind: read, sql: \"{{l}}\", lists: {{l: {{repeat: 1, text: \"{{sbtest}}\", join: x, arguments: []}}}}}}\n{transaction}    - execute: s\n"
+            ),
+            "mine.yaml:4:39: ",
+            "a list's text has `?` only",
+        ),
         ("description: d\n".to_string(), "mine.yaml:1:1: ", "no transaction"),
         ("description: [\n".to_string(), "mine.yaml:", ""),
         ("- 1\n".to_string(), "mine.yaml:1:", ""),
@@ -312,6 +327,22 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
 }
 
 #[test]
+fn no_chain_of_blocks_exhausts_the_stack() {
+    let part = "more than 50 blocks use one another in a row";
+    let mut text = "description: d\nextends: sbtest\nblocks:\n  b0: []\n".to_string();
+    for level in 1..10_000 {
+        text += &format!("  b{level}: [{{use: b{}}}]\n", level - 1);
+    }
+    assert_eq!(
+        message(&format!("{text}transaction: {{steps: [{{use: b9999}}]}}\n")),
+        format!("mine.yaml:9954:17: {part}")
+    );
+    // Each step on its own goes only a little deeper than those before it.
+    let steps: String = (0..10_000).step_by(40).map(|level| format!("    - use: b{level}\n")).collect();
+    assert!(message(&format!("{text}transaction:\n  steps:\n{steps}")).contains(part));
+}
+
+#[test]
 fn blocks_that_multiply_are_stopped() {
     let mut text = "description: d\nextends: sbtest\nblocks:\n  b0: [{execute: s}]\n".to_string();
     for level in 1..40 {
@@ -325,6 +356,18 @@ fn blocks_that_multiply_are_stopped() {
 fn repeats_that_multiply_are_stopped() {
     let text = "description: d\nextends: sbtest\nstatements:\n  s: {kind: read, sql: SELECT 1}\ntransaction:\n  steps:\n    - repeat: 1000000\n      steps: [{repeat: 1000000, execute: s}]\n";
     assert!(message(text).contains("at most 1000000"), "{}", message(text));
+}
+
+#[test]
+fn an_option_that_is_overridden_keeps_its_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.yaml");
+    std::fs::write(&path, "description: d\nextends: oltp_point_select\noptions:\n  tables: {default: 3}\n").unwrap();
+    let workload = Workload::load(path.to_str().unwrap()).unwrap();
+    let tables = &workload.options()[0];
+    assert_eq!((tables.name.as_str(), &tables.default, tables.min), ("tables", &OptionValue::Int(3), Some(1)));
+    assert_eq!(tables.help, "Number of tables");
+    assert_eq!(workload.compile(&settings(&[])).unwrap().tables[0].count, 3);
 }
 
 #[test]

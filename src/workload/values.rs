@@ -44,9 +44,16 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// Uniform in 0..`count`, by the high word of a product; its bias is below `count` / 2^64.
+    /// Uniform in 0..`count`: the high word of a product, drawn again where that would favour some values (Lemire 2019).
     fn below(&mut self, count: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
+        loop {
+            let product = u128::from(self.next()) * u128::from(count);
+            let low = product as u64;
+            // The exact bound costs a division, and `low` is almost always above `count`, which is above the bound.
+            if low >= count || low >= count.wrapping_neg() % count {
+                return (product >> 64) as u64;
+            }
+        }
     }
 }
 
@@ -267,67 +274,105 @@ pub struct Template {
 enum Part {
     Digits(usize),
     Letters(usize),
-    Literal(String),
+    /// Whole characters, in the first `length` bytes.
+    Literal {
+        bytes: [u8; LONGEST_PART],
+        length: usize,
+    },
 }
 
-/// The two-digit texts from 00 to 99, one after the other.
-const PAIRS: &str = "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849\
-5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
-const LETTERS: &str = "abcdefghijklmnopqrstuvwxyz";
-/// Pairs of digits, and letters, taken from one 64-bit draw; what is left of it then still has 24 and 26 bits.
-const PAIRS_A_DRAW: usize = 6;
+/// Digits and letters taken from one 64-bit draw; what is left of it then still has 24 and 26 bits.
+const DIGITS_A_DRAW: usize = 12;
 const LETTERS_A_DRAW: usize = 8;
+const LONGEST_PART: usize = 16;
+
+/// The two digits of each number below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
 
 impl Template {
     pub fn new(text: &str) -> Template {
         let mut parts = Vec::new();
         for character in text.chars() {
             match (character, parts.last_mut()) {
-                ('#', Some(Part::Digits(count))) | ('@', Some(Part::Letters(count))) => *count += 1,
+                ('#', Some(Part::Digits(count))) if *count < DIGITS_A_DRAW => *count += 1,
+                ('@', Some(Part::Letters(count))) if *count < LETTERS_A_DRAW => *count += 1,
                 ('#', _) => parts.push(Part::Digits(1)),
                 ('@', _) => parts.push(Part::Letters(1)),
-                (_, Some(Part::Literal(literal))) => literal.push(character),
-                _ => parts.push(Part::Literal(character.into())),
+                (_, Some(Part::Literal { bytes, length })) if *length + character.len_utf8() <= LONGEST_PART => {
+                    *length += character.encode_utf8(&mut bytes[*length..]).len();
+                }
+                _ => {
+                    let mut bytes = [0; LONGEST_PART];
+                    let length = character.encode_utf8(&mut bytes).len();
+                    parts.push(Part::Literal { bytes, length });
+                }
             }
         }
         Template { parts }
     }
 
+    /// Appends the text. It is put together as bytes, since a `String` checks each append.
     pub fn render(&self, random: &mut Random, text: &mut String) {
+        let mut bytes = [0; 256];
+        let mut used = 0;
         for part in &self.parts {
-            match part {
-                Part::Literal(literal) => text.push_str(literal),
-                Part::Digits(count) => digits(*count, random, text),
-                Part::Letters(count) => letters(*count, random, text),
+            let room = match bytes[used..].first_chunk_mut() {
+                Some(room) => room,
+                None => {
+                    append(&bytes[..used], text);
+                    used = 0;
+                    bytes.first_chunk_mut().expect("a part is shorter than the buffer")
+                }
+            };
+            used += part.write(random, room);
+        }
+        append(&bytes[..used], text);
+    }
+}
+
+fn append(bytes: &[u8], text: &mut String) {
+    text.push_str(std::str::from_utf8(bytes).expect("parts are whole characters"));
+}
+
+impl Part {
+    /// Writes the part to the start of `bytes` and gives its length; what is behind it may be overwritten too.
+    fn write(&self, random: &mut Random, bytes: &mut [u8; LONGEST_PART]) -> usize {
+        match self {
+            Part::Literal { bytes: literal, length } => {
+                *bytes = *literal;
+                *length
             }
-        }
-    }
-}
-
-/// Takes the high word of a product by 100 as two digits and goes on with the low word, which is the fraction.
-fn digits(mut count: usize, random: &mut Random, text: &mut String) {
-    while count > 0 {
-        let mut fraction = random.next();
-        for _ in 0..PAIRS_A_DRAW.min(count.div_ceil(2)) {
-            let product = u128::from(fraction) * 100;
-            let pair = 2 * (product >> 64) as usize;
-            fraction = product as u64;
-            let width = count.min(2);
-            text.push_str(&PAIRS[pair + 2 - width..pair + 2]);
-            count -= width;
-        }
-    }
-}
-
-fn letters(mut count: usize, random: &mut Random, text: &mut String) {
-    while count > 0 {
-        let mut fraction = random.next();
-        for _ in 0..LETTERS_A_DRAW.min(count) {
-            let product = u128::from(fraction) * 26;
-            let letter = (product >> 64) as usize;
-            fraction = product as u64;
-            text.push_str(&LETTERS[letter..letter + 1]);
-            count -= 1;
+            Part::Digits(count) => {
+                // The high word of a product by 100 is two digits; the low word is the fraction to go on with.
+                let mut fraction = random.next();
+                for place in bytes[..DIGITS_A_DRAW].as_chunks_mut::<2>().0 {
+                    let product = u128::from(fraction) * 100;
+                    *place = PAIRS[(product >> 64) as usize];
+                    fraction = product as u64;
+                }
+                // Of the last pair only the second digit is taken if the number of digits is odd.
+                if count % 2 == 1 {
+                    bytes[count - 1] = bytes[*count];
+                }
+                *count
+            }
+            Part::Letters(count) => {
+                let mut fraction = random.next();
+                for place in &mut bytes[..LETTERS_A_DRAW] {
+                    let product = u128::from(fraction) * 26;
+                    *place = b'a' + (product >> 64) as u8;
+                    fraction = product as u64;
+                }
+                *count
+            }
         }
     }
 }
@@ -477,11 +522,19 @@ mod tests {
         }
 
         #[test]
-        fn a_template_keeps_its_length(text in "[-#@a-z ]{0,200}", seed: u64) {
+        fn a_template_fills_its_places_and_keeps_the_rest(text in "[-#@#@a-zé☃ ]{0,600}", seed: u64) {
             let template = Template::new(&text);
             let mut rendered = String::new();
             template.render(&mut Random::of(&[seed]), &mut rendered);
-            prop_assert_eq!(rendered.len(), text.len());
+            prop_assert_eq!(rendered.chars().count(), text.chars().count());
+            for (made, wanted) in rendered.chars().zip(text.chars()) {
+                let fits = match wanted {
+                    '#' => made.is_ascii_digit(),
+                    '@' => made.is_ascii_lowercase(),
+                    other => made == other,
+                };
+                prop_assert!(fits, "{wanted} became {made}");
+            }
         }
     }
 }

@@ -1,0 +1,100 @@
+//! Playing a transaction and making a row must not allocate: the client's cost must not depend on the allocator.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::convert::Infallible;
+
+use oltpbench::workload::plan::{Argument, Call, Operation, Plan, Player};
+use oltpbench::workload::{RandomKind, RandomSettings, Settings, Workload};
+
+/// Counts what the calling thread allocates, so that the test harness's own threads do not matter.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+}
+
+// SAFETY: every call is handed on to the system's allocator unchanged; counting touches a thread-local without a
+// destructor only, which neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// Looks at every argument, as a session does.
+struct Reading(usize);
+
+impl Player for Reading {
+    type Fault = Infallible;
+
+    fn begin(&mut self, _writes: bool) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn execute(&mut self, call: Call<'_>) -> Result<(), Infallible> {
+        for argument in call.arguments.iter() {
+            self.0 += match argument {
+                Argument::Int(_) | Argument::Auto => 8,
+                Argument::Text(text) => text.len(),
+            };
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Infallible> {
+        Ok(())
+    }
+}
+
+fn plan(name: &str, kind: RandomKind) -> Plan {
+    let random = RandomSettings { kind, ..RandomSettings::default() };
+    Workload::load(name).unwrap().compile(&Settings { threads: 4, random, ..Settings::default() }).unwrap()
+}
+
+#[test]
+fn playing_allocates_in_the_first_transaction_only() {
+    use RandomKind::*;
+    for (name, kind) in Workload::builtin_names()
+        .into_iter()
+        .flat_map(|name| [Uniform, Gaussian, Special, Pareto, Zipfian].map(|kind| (name, kind)))
+    {
+        let plan = plan(name, kind);
+        let mut scratch = plan.scratch();
+        let mut reading = Reading(0);
+        let mut play = |ticket| {
+            let operation = Operation { seed: 1, ticket, worker: 1, worker_ticket: ticket };
+            let Ok(()) = plan.play(operation, &mut scratch, &mut reading);
+        };
+        play(0);
+        let before = ALLOCATIONS.get();
+        assert!(before > 0, "the counting allocator is in use");
+        (1..20).for_each(&mut play);
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{name} {kind:?}");
+        assert!(reading.0 > 0, "{name}");
+    }
+}
+
+#[test]
+fn rows_allocate_once_only() {
+    let plan = plan("oltp_read_only", RandomKind::Uniform);
+    let mut scratch = plan.scratch();
+    plan.tables[0].row(1, 1, 1, &mut scratch);
+    let before = ALLOCATIONS.get();
+    let texts: usize = (2..100).map(|id| plan.tables[0].row(1, 1, id, &mut scratch).iter().count()).sum();
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(texts, 98 * 4);
+}
