@@ -4,8 +4,9 @@
 //! interval for an empty one, so an interval line costs the workers nothing, a stuck worker delays no line, and a
 //! thousand connections do not cost a thousand sets of histograms.
 //!
-//! Invariants: a sample belongs to the interval in which its transaction ended, and to the window if it ended inside
-//! it; every sample is counted exactly once, in the warm-up, in an interval or in the drain.
+//! Invariants: a sample belongs to the window if its transaction ended inside it; every sample is counted exactly once,
+//! in the warm-up, in an interval or in the drain. Its interval is the one in which it ended, as long as the engine takes
+//! intervals no later than one after their end; what ends later than that is counted in the second open one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
