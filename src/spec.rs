@@ -304,6 +304,8 @@ pub struct RunSpec {
     pub max_error_rate: f64,
     /// How long transactions still in flight at the end of the window are waited for.
     pub forced_shutdown: Duration,
+    /// How long a run goes on without a single connection.
+    pub longest_outage: Duration,
 }
 
 #[cfg(test)]

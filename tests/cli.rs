@@ -91,6 +91,7 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--url", "postgres://h/d", "mysql://"),
         ("--url", "mysql://user:hunter2@h:port/d", "not a URL"),
         ("--json", "/nowhere/run.json", "/nowhere/run.json"),
+        ("--json", "-", "/dev/stdout"),
         ("--skip-trx", "perhaps", "on"),
         ("--rand-pareto-h", "2", "pareto"),
     ] {

@@ -133,6 +133,35 @@ fn ctrl_c_and_sigterm_report_what_was_measured() {
 }
 
 #[test]
+fn a_reader_that_stops_reading_holds_up_neither_the_run_nor_ctrl_c() {
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    // As much as a pipe holds on Linux, so that the first interval line blocks.
+    std::io::Write::write_all(&mut writer, &[b'\n'; 65536]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--time", "0"]].concat());
+    command.arg("--json").arg(&file).args(["--report-interval", "0.1"]);
+    command.stdout(writer).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(command);
+    std::thread::sleep(Duration::from_secs(1));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let patience = Instant::now() + Duration::from_secs(20);
+    while !file.exists() {
+        assert!(Instant::now() < patience, "no report while nobody reads");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut shown = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut shown).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let run: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(run["status"], "interrupted");
+    let lines = shown.lines().filter(|line| line.starts_with("[ ")).count();
+    assert_eq!(lines, run["series"].as_array().unwrap().len(), "each interval has its line");
+    assert!(shown.find("SQL statistics:") > shown.rfind("[ "), "the summary comes last");
+}
+
+#[test]
 fn an_interruption_in_the_warm_up_ends_the_run_at_once() {
     let arguments = ["--url", "simulated:?service-time=1ms", "--warmup-time", "60", "--time", "60"];
     let mut command = oltpbench(&[&POINT[..], &arguments].concat());

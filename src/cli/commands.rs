@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, FromArgMatches};
 
 use super::CliError;
-use super::options::{Choice, DEFAULT_SQLITE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
+use super::options::{Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
 use super::progress::Console;
 use crate::engine::run::Ending;
 use crate::engine::{load, run as measure};
@@ -121,40 +121,48 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let spec = args.spec(seed);
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
-    let outcome = job.measure(&mut Console::new(percentile), interrupted)?;
+    let mut console = Console::new(percentile);
+    let outcome = job.measure(&mut console, interrupted)?;
     let described = report::Spec {
-        workload: choice.workload.name().to_string(),
         profile: choice.reported_profile(matches),
-        threads: job.spec.threads,
-        time_s: job.spec.time.map(|time| time.as_secs_f64()),
-        events: job.spec.events,
-        warmup_time_s: job.spec.warmup_time.as_secs_f64(),
-        interval_s: job.spec.interval.as_secs_f64(),
-        protocol: outcome.protocol.name().to_string(),
         rand_type: random.type_name(),
-        rand_parameters: rand_parameters(&random.settings()),
-        rand_seed: seed,
-        max_retries: job.spec.max_retries,
-        max_error_rate: job.spec.max_error_rate,
-        forced_shutdown_s: job.spec.forced_shutdown.as_secs_f64(),
         options: choice.reported_options(matches),
+        ..described(choice.workload.name(), &job.spec, outcome.protocol, &random.settings())
     };
     let report = outcome.report(described, &job.address);
     // The file first, since a reader of standard output may be slow or gone; but the text appears whatever happens to it.
     let written = json.map_or(Ok(()), |json| json.write(&report));
+    console.finish();
     super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
     written?;
     exit_code(&report)
 }
 
-fn rand_parameters(settings: &RandomSettings) -> report::RandParameters {
-    report::RandParameters {
-        spec_iter: settings.spec_iter,
-        spec_pct: settings.spec_pct,
-        spec_res: settings.spec_res,
-        pareto_h: settings.pareto_h,
-        zipfian_exp: settings.zipfian_exp,
-        zipfian_scramble: settings.zipfian_scramble,
+/// What the report says of a run with no profile and no options given.
+fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &RandomSettings) -> report::Spec {
+    report::Spec {
+        workload: workload.to_string(),
+        profile: None,
+        threads: spec.threads,
+        time_s: spec.time.map(|time| time.as_secs_f64()),
+        events: spec.events,
+        warmup_time_s: spec.warmup_time.as_secs_f64(),
+        interval_s: spec.interval.as_secs_f64(),
+        protocol: protocol.name().to_string(),
+        rand_type: "uniform".to_string(),
+        rand_parameters: report::RandParameters {
+            spec_iter: random.spec_iter,
+            spec_pct: random.spec_pct,
+            spec_res: random.spec_res,
+            pareto_h: random.pareto_h,
+            zipfian_exp: random.zipfian_exp,
+            zipfian_scramble: random.zipfian_scramble,
+        },
+        rand_seed: spec.seed,
+        max_retries: spec.max_retries,
+        max_error_rate: spec.max_error_rate,
+        forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
+        options: Vec::new(),
     }
 }
 
@@ -163,7 +171,11 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
     let too_many = report.totals.counts.failure_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
-        Status::TooManyErrors => Ok(ExitCode::FAILURE),
+        Status::TooManyErrors | Status::ServerLost => Ok(ExitCode::FAILURE),
+        Status::Completed if report.panicked > 0 => Err(CliError::Run(format!(
+            "a fault of oltpbench itself ended {} of {} connections; please report it",
+            report.panicked, report.spec.threads
+        ))),
         Status::Completed if report.unfinished > 0 => Err(CliError::Run(format!(
             "{} of {} connections still waited for an answer {} s after the end; the server hangs or is too slow",
             report.unfinished, report.spec.threads, report.spec.forced_shutdown_s
@@ -302,6 +314,7 @@ impl Outcome {
             Ending::Completed => Status::Completed,
             Ending::Interrupted => Status::Interrupted,
             Ending::TooManyErrors => Status::TooManyErrors,
+            Ending::ServerLost => Status::ServerLost,
         };
         RunReport::new(Setup { spec, target, findings: self.findings }, &self.measurement, status)
     }
@@ -353,8 +366,9 @@ pub(super) fn demo(interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
         super::show(format_args!("\n== {name}: {DEMO_THREADS} threads for {} s\n", DEMO_TIME.as_secs()));
         let report = demo_run(&workload, plan, &address, interrupted)?;
         super::show(format_args!("\n{}", text::summary(&report, &[50.0, 95.0, 99.0, 99.9])));
-        if interrupted.load(Ordering::Relaxed) {
-            return Ok(ExitCode::from(130));
+        let code = exit_code(&report)?;
+        if code != ExitCode::SUCCESS {
+            return Ok(code);
         }
     }
     super::show(NEXT);
@@ -392,25 +406,10 @@ fn demo_run(
         max_retries: 10,
         max_error_rate: 0.01,
         forced_shutdown: Duration::from_secs(10),
-    };
-    let described = report::Spec {
-        workload: workload.name().to_string(),
-        profile: None,
-        threads: spec.threads,
-        time_s: Some(DEMO_TIME.as_secs_f64()),
-        events: None,
-        warmup_time_s: 0.0,
-        interval_s: 1.0,
-        protocol: Protocol::Prepared.name().to_string(),
-        rand_type: "uniform".to_string(),
-        rand_parameters: rand_parameters(&RandomSettings::default()),
-        rand_seed: spec.seed,
-        max_retries: spec.max_retries,
-        max_error_rate: spec.max_error_rate,
-        forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
-        options: Vec::new(),
+        longest_outage: LONGEST_OUTAGE,
     };
     let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto };
     let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
+    let described = described(workload.name(), &job.spec, outcome.protocol, &RandomSettings::default());
     Ok(outcome.report(described, address))
 }

@@ -270,12 +270,15 @@ pub(super) struct RunArgs {
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     forced_shutdown: Duration,
     /// Write the whole report to FILE as JSON
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = parse_json_file)]
     pub(super) json: Option<PathBuf>,
 }
 
 /// Length of the series' intervals when no interval lines are asked for.
 const SERIES_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A managed server's failover takes a minute or two; one that is away for longer does not come back by itself.
+pub(super) const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
 
 impl RunArgs {
     pub(super) fn spec(&self, seed: u64) -> RunSpec {
@@ -289,6 +292,7 @@ impl RunArgs {
             max_retries: self.max_retries,
             max_error_rate: self.max_error_rate / 100.0,
             forced_shutdown: self.forced_shutdown,
+            longest_outage: LONGEST_OUTAGE,
         }
     }
 
@@ -309,6 +313,13 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         return Err("seconds must be between 0 and 31536000 (a year)".into());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_json_file(text: &str) -> Result<PathBuf, String> {
+    match text {
+        "-" => Err("give a file, or /dev/stdout for standard output".into()),
+        file => Ok(file.into()),
+    }
 }
 
 fn parse_interval(text: &str) -> Result<Duration, String> {

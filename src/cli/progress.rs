@@ -1,14 +1,17 @@
 //! What a person sees while something runs: a bar on a terminal, a plain line now and then elsewhere.
 //!
-//! Progress goes to standard error, interval lines to standard output with the report.
+//! Progress goes to standard error, interval lines to standard output with the report. The lines have a printer of their
+//! own, so that a reader that stops reading (a pager, Ctrl-S) does not hold up the run.
 
 use std::io::IsTerminal;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::engine::Observer;
-use crate::metrics::Interval;
+use crate::metrics::{Histogram, Interval};
 use crate::report::text;
 use crate::spec::RunSpec;
 
@@ -20,6 +23,8 @@ const QUIET: Duration = Duration::from_secs(1);
 /// Tells progress, and prints interval lines if a percentile for them is given.
 pub(super) struct Console {
     interval_percentile: Option<f64>,
+    threads: u32,
+    printer: Option<Printer>,
     terminal: bool,
     step: Option<Step>,
 }
@@ -33,8 +38,12 @@ struct Step {
 
 impl Console {
     pub(super) fn new(interval_percentile: Option<f64>) -> Console {
-        Console { interval_percentile, terminal: std::io::stderr().is_terminal(), step: None }
+        let terminal = std::io::stderr().is_terminal();
+        Console { interval_percentile, threads: 0, printer: None, terminal, step: None }
     }
+
+    /// Waits until all interval lines are printed.
+    pub(super) fn finish(self) {}
 
     /// Takes a bar off the screen, if there is one.
     fn clear(&mut self) {
@@ -71,6 +80,31 @@ impl Console {
 impl Drop for Console {
     fn drop(&mut self) {
         self.clear();
+        if let Some(printer) = self.printer.take() {
+            printer.finish();
+        }
+    }
+}
+
+/// A thread that prints lines, and may be held up.
+struct Printer {
+    lines: Sender<String>,
+    thread: JoinHandle<()>,
+}
+
+impl Printer {
+    /// `None` if there is no thread to be had; then the lines are printed by the caller.
+    fn start() -> Option<Printer> {
+        let (lines, received) = channel::<String>();
+        let print = move || received.iter().for_each(super::show);
+        let thread = std::thread::Builder::new().name("interval-lines".into()).spawn(print).ok()?;
+        Some(Printer { lines, thread })
+    }
+
+    fn finish(self) {
+        drop(self.lines);
+        // It only prints, and a panic there has been reported by its own message.
+        let _ = self.thread.join();
     }
 }
 
@@ -103,6 +137,8 @@ impl Observer for Console {
 
     fn started(&mut self, spec: &RunSpec) {
         self.clear();
+        self.threads = spec.threads;
+        self.printer = self.interval_percentile.and_then(|_| Printer::start());
         let warmup = if spec.warmup_time.is_zero() {
             String::new()
         } else {
@@ -117,9 +153,13 @@ impl Observer for Console {
         super::show_error(format_args!("Running {} threads for {length}{warmup}", spec.threads));
     }
 
-    fn interval(&mut self, interval: &Interval) {
-        if let Some(percentile) = self.interval_percentile {
-            super::show(format_args!("{}", text::interval_line(interval, percentile)));
+    fn interval(&mut self, interval: &Interval, response: &Histogram) {
+        let Some(percentile) = self.interval_percentile else { return };
+        let line = text::interval_line(interval, response, self.threads, percentile);
+        match &self.printer {
+            // The printer lives as long as this does.
+            Some(printer) => drop(printer.lines.send(line)),
+            None => super::show(line),
         }
     }
 

@@ -14,7 +14,7 @@ pub mod run;
 mod schedule;
 mod worker;
 
-use crate::metrics::Interval;
+use crate::metrics::{Histogram, Interval};
 use crate::spec::RunSpec;
 use crate::target::Fault;
 
@@ -23,7 +23,8 @@ pub trait Observer {
     fn connecting(&mut self, _connected: u32, _threads: u32) {}
     /// All are connected and the run begins.
     fn started(&mut self, _spec: &RunSpec) {}
-    fn interval(&mut self, _interval: &Interval) {}
+    /// An interval is over; with its response times.
+    fn interval(&mut self, _interval: &Interval, _response: &Histogram) {}
     /// A step of loading goes on: `done` of `total` units, which `unit` names.
     fn progress(&mut self, _step: &str, _done: u64, _total: u64, _unit: &str) {}
 }

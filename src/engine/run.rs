@@ -4,7 +4,7 @@
 //! read, so no phase needs a message: a transaction belongs to the phase in which it ends. A worker that hangs keeps
 //! neither an interval line nor the end of the run waiting: after the drain's deadline it is left behind and counted.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,8 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 use super::schedule::{Schedule, Tickets};
 use super::worker::{self, Clock, Shared, Worker};
 use super::{EngineError, Observer, descriptors};
-use crate::metrics::client::Reading;
-use crate::metrics::{Histogram, Interval, Measurement, Recorder, StatementLatency, Tally, Window, histogram};
+use crate::metrics::client::{Reading, Usage};
+use crate::metrics::recorder::Remainder;
+use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
 use crate::target::{Fault, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -55,7 +56,7 @@ impl Gate {
 enum Event {
     Connected,
     ConnectFailed(Fault),
-    Ended,
+    Ended { panicked: bool },
 }
 
 /// Why a run ended.
@@ -64,6 +65,8 @@ pub enum Ending {
     Completed,
     Interrupted,
     TooManyErrors,
+    /// All connections were away for the longest outage that is waited for.
+    ServerLost,
 }
 
 /// Measures `plan` on `target`. `interrupted` is looked at throughout; once it is set the run ends with what it has.
@@ -83,6 +86,7 @@ pub fn run<T: Target>(
         clock: Clock(Instant::now()),
         seed: spec.seed,
         max_retries: spec.max_retries,
+        away: AtomicU32::new(0),
         recorder: OnceLock::new(),
     });
     let gate = Arc::new(Gate::default());
@@ -94,16 +98,18 @@ pub fn run<T: Target>(
     }
     // From here on only workers hold senders, so the channel closes when the last one ends.
     drop(sender);
+    observer.started(spec);
+    let count = (2 * std::thread::available_parallelism().map_or(1, |cores| cores.get())).min(spec.threads as usize);
+    let shards = Shards::new(count, shared.plan.statements.len() + 2);
+    // The window begins now, so nothing slow may come between this and the gate.
+    let started_at = SystemTime::now() + spec.warmup_time;
     let start_ns = shared.clock.now_ns() + nanos(spec.warmup_time);
     let end_ns = spec.time.map_or(u64::MAX, |time| start_ns.saturating_add(nanos(time)));
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
-    let shards = (2 * std::thread::available_parallelism().map_or(1, |cores| cores.get())).min(spec.threads as usize);
-    let recorder = Recorder::new(window, shards, shared.plan.statements.len() + 2);
     // Nobody else sets it, so this cannot fail.
-    let _ = shared.recorder.set(recorder);
-    observer.started(spec);
+    let _ = shared.recorder.set(Recorder::new(window, shards));
     gate.decide(true);
-    Ok(Coordinator::new(&shared, spec, &events).measure(observer, interrupted))
+    Ok(Coordinator::new(&shared, spec, &events, started_at).measure(observer, interrupted))
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -129,7 +135,7 @@ fn connect_all(
             Ok(Event::ConnectFailed(fault)) => {
                 return Err(EngineError::Connect { connected, threads, fault });
             }
-            Ok(Event::Ended) => return Err(EngineError::WorkerDied),
+            Ok(Event::Ended { .. }) => return Err(EngineError::WorkerDied),
             Err(_) => {}
         }
         observer.connecting(connected, threads);
@@ -171,7 +177,7 @@ struct OnDrop(Sender<Event>);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        let _ = self.0.send(Event::Ended);
+        let _ = self.0.send(Event::Ended { panicked: std::thread::panicking() });
     }
 }
 
@@ -181,173 +187,160 @@ struct Coordinator<'a, T> {
     spec: &'a RunSpec,
     events: &'a Receiver<Event>,
     running: u32,
+    panicked: u32,
     began: Instant,
     started_at: SystemTime,
-    series: Vec<Interval>,
-    /// Sum of the intervals taken so far.
-    tally: Tally,
-    response: Histogram,
+    series: Series,
+    /// Intervals that were told to the observer.
+    told: u64,
+    /// Since when no connection has been there.
+    all_away_since: Option<Instant>,
 }
 
 impl<'a, T: Target> Coordinator<'a, T> {
-    fn new(shared: &'a Shared<T>, spec: &'a RunSpec, events: &'a Receiver<Event>) -> Coordinator<'a, T> {
-        let started_at = SystemTime::now() + spec.warmup_time;
+    fn new(
+        shared: &'a Shared<T>,
+        spec: &'a RunSpec,
+        events: &'a Receiver<Event>,
+        started_at: SystemTime,
+    ) -> Coordinator<'a, T> {
         Coordinator {
             shared,
             spec,
             events,
             running: spec.threads,
+            panicked: 0,
             began: Instant::now(),
             started_at,
-            series: Vec::new(),
-            tally: Tally::default(),
-            response: histogram(),
+            series: Series::new(started_at),
+            told: 0,
+            all_away_since: None,
         }
     }
 
     fn measure(mut self, observer: &mut dyn Observer, interrupted: &AtomicBool) -> (Measurement, Ending) {
-        let window = self.shared.recorder().window();
         let mut before = Reading::now();
+        let ending = self.watch(&mut before, observer, interrupted);
+        let after = Reading::now();
+        let recorder = self.shared.recorder();
+        if ending != Ending::Completed {
+            recorder.close(|| self.shared.clock.now_ns());
+        }
+        self.drain(ending, interrupted);
+        let remainder = recorder.finish();
+        let nothing_after = remainder.drained.transactions + remainder.drained.failed_transactions == 0;
+        if self.running == 0 && self.shared.tickets.are_used_up() && nothing_after {
+            // The events were used up inside the window: it ends with the last of them.
+            recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
+        }
+        // Without a limit of time it may still be open, if all workers died.
+        recorder.cut(self.shared.clock.now_ns());
+        (self.finish(remainder, after.since(&before), observer), ending)
+    }
+
+    /// Waits for the end of the window, telling its intervals. Sets `before` anew where the window begins.
+    fn watch(&mut self, before: &mut Reading, observer: &mut dyn Observer, interrupted: &AtomicBool) -> Ending {
+        let window = self.shared.recorder().window();
         let mut warm = self.spec.warmup_time.is_zero();
-        let ending = loop {
+        loop {
             let now_ns = self.shared.clock.now_ns();
             if !warm && now_ns >= window.start_ns() {
                 warm = true;
-                before = Reading::now();
+                *before = Reading::now();
             }
             if self.running == 0 || now_ns >= window.end_ns() {
-                break Ending::Completed;
+                return Ending::Completed;
             }
             if interrupted.load(Ordering::Relaxed) {
-                break Ending::Interrupted;
+                return Ending::Interrupted;
             }
             if self.too_many_errors() {
-                break Ending::TooManyErrors;
+                return Ending::TooManyErrors;
             }
-            let line_ns = self.next_boundary_ns().saturating_add(GRACE_NS);
+            if self.server_lost() {
+                return Ending::ServerLost;
+            }
+            let line_ns = window.interval_end_ns(self.told).saturating_add(GRACE_NS);
             if now_ns >= line_ns {
-                self.take_interval(self.next_boundary_ns());
-                observer.interval(&self.series[self.series.len() - 1]);
+                self.tell_next(observer);
+                self.series.settle(now_ns, window);
                 continue;
             }
             let next_ns = line_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
             self.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(LOOK));
-        };
-        let now_ns = self.shared.clock.now_ns();
-        // Workers that stop by themselves inside the window have used up the events: the last one's end is the run's.
-        if self.running == 0 && now_ns < window.end_ns() {
-            window.close(self.shared.recorder().last_end_ns().map_or(now_ns, |last_end_ns| last_end_ns + 1));
-        } else if ending != Ending::Completed {
-            window.close(now_ns);
         }
-        let after = Reading::now();
-        self.drain();
-        self.finish(before, after, ending, observer)
     }
 
-    fn next_boundary_ns(&self) -> u64 {
-        let window = self.shared.recorder().window();
-        window.start_ns() + (self.series.len() as u64 + 1) * window.interval_ns()
+    /// Takes what ended in the next interval, and tells it.
+    fn tell_next(&mut self, observer: &mut dyn Observer) {
+        let recorder = self.shared.recorder();
+        recorder.take(self.told + 1, |number, tally, response| self.series.add(number, tally, response));
+        let (interval, response) = self.series.interval(self.told, recorder.window());
+        observer.interval(&interval, response);
+        self.told += 1;
     }
 
     fn wait(&mut self, timeout: Duration) {
         match self.events.recv_timeout(timeout) {
-            Ok(Event::Ended) => self.running -= 1,
+            Ok(Event::Ended { panicked }) => {
+                self.running -= 1;
+                self.panicked += u32::from(panicked);
+            }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => self.running = 0,
         }
     }
 
     fn too_many_errors(&self) -> bool {
-        let mut tally = Tally {
-            transactions: self.tally.transactions,
-            failed_transactions: self.tally.failed_transactions,
-            ..Tally::default()
-        };
-        self.shared.recorder().peek(&mut tally);
-        let hopeless = tally.transactions == 0 && self.began.elapsed() >= HOPELESS;
-        (hopeless || tally.failed_transactions >= FEWEST_FAILURES) && tally.failure_rate() > self.spec.max_error_rate
+        let (committed, failed) = self.shared.recorder().outcomes();
+        let hopeless = committed == 0 && failed > 0 && self.began.elapsed() >= HOPELESS;
+        (hopeless || failed >= FEWEST_FAILURES)
+            && failed as f64 > self.spec.max_error_rate * (committed + failed) as f64
     }
 
-    /// Moves the oldest open interval into the series; it ends at `end_ns`.
-    fn take_interval(&mut self, end_ns: u64) {
-        let window = self.shared.recorder().window();
-        let (mut tally, mut response) = (Tally::default(), histogram());
-        self.shared.recorder().take_interval(&mut tally, &mut response);
-        self.tally.merge(&tally);
-        add(&mut self.response, &response);
-        let seconds = |ns: u64| ns.saturating_sub(window.start_ns()) as f64 / 1e9;
-        let start_s = self.series.last().map_or(0.0, |last| last.end_s);
-        let end_s = seconds(end_ns);
-        let ended_at = self.started_at + Duration::from_secs_f64(end_s);
-        self.series.push(Interval { start_s, end_s, ended_at, tally, response });
+    fn server_lost(&mut self) -> bool {
+        if self.shared.away.load(Ordering::Relaxed) < self.running {
+            self.all_away_since = None;
+            return false;
+        }
+        self.all_away_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.longest_outage
     }
 
-    /// Waits for transactions in flight, but no longer than the forced shutdown allows.
-    fn drain(&mut self) {
+    /// Waits for transactions in flight, but no longer than the forced shutdown allows, nor than somebody who interrupts
+    /// the waiting itself.
+    fn drain(&mut self, ending: Ending, interrupted: &AtomicBool) {
         let deadline = Instant::now() + self.spec.forced_shutdown;
         while self.running > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if left.is_zero() || ending != Ending::Interrupted && interrupted.load(Ordering::Relaxed) {
                 break;
             }
-            self.wait(left);
+            self.wait(left.min(LOOK));
         }
     }
 
-    fn finish(
-        mut self,
-        before: Reading,
-        after: Reading,
-        ending: Ending,
-        observer: &mut dyn Observer,
-    ) -> (Measurement, Ending) {
+    fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
         let recorder = self.shared.recorder();
         let window = recorder.window();
-        let remainder = recorder.finish();
-        let end_ns = window.end_ns();
-        let taken = self.series.len();
-        while self.next_boundary_ns() < end_ns {
-            self.take_interval(self.next_boundary_ns());
+        recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
+        while self.told < window.intervals() {
+            self.tell_next(observer);
         }
-        self.take_interval(end_ns.max(window.start_ns()));
-        self.sweep_up();
-        for interval in &self.series[taken..] {
-            observer.interval(interval);
-        }
-        let elapsed_s = end_ns.saturating_sub(window.start_ns()) as f64 / 1e9;
-        let measurement = Measurement {
+        let series = self.series.finish(window);
+        Measurement {
             started_at: self.started_at,
-            elapsed_s,
-            window: self.tally,
+            elapsed_s: window.length_ns() as f64 / 1e9,
+            window: series.tally,
             warmup: remainder.warmup,
             drained: remainder.drained,
             unfinished: self.running,
-            response: self.response,
+            panicked: self.panicked,
+            response: series.response,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
-            series: self.series,
-            client: after.since(&before, elapsed_s),
-        };
-        (measurement, ending)
-    }
-
-    /// Gives the last interval whatever arrived late, so that the intervals add up to the totals.
-    fn sweep_up(&mut self) {
-        let (mut tally, mut response) = (Tally::default(), histogram());
-        for _ in 0..2 {
-            self.shared.recorder().take_interval(&mut tally, &mut response);
-        }
-        self.tally.merge(&tally);
-        add(&mut self.response, &response);
-        if let Some(last) = self.series.last_mut() {
-            last.tally.merge(&tally);
-            add(&mut last.response, &response);
+            series: series.intervals,
+            client,
         }
     }
-}
-
-fn add(sum: &mut Histogram, more: &Histogram) {
-    sum.add(more).expect("all histograms have the same range");
 }
 
 fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementLatency> {
@@ -361,4 +354,128 @@ fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementL
         latency,
     };
     latencies.into_iter().enumerate().map(name).filter(|statement| !statement.latency.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::Interval;
+    use crate::target::{FaultClass, Session};
+    use crate::workload::plan::Call;
+    use crate::workload::{RandomSettings, Settings, Workload};
+
+    /// What its sessions do once `good` statements were answered.
+    #[derive(Clone, Copy)]
+    enum Then {
+        Panic,
+        /// Breaks, and can never be connected to again.
+        Vanish,
+    }
+
+    struct Failing {
+        good: u32,
+        then: Then,
+        gone: Arc<AtomicBool>,
+    }
+
+    struct FailingSession {
+        left: u32,
+        then: Then,
+        gone: Arc<AtomicBool>,
+    }
+
+    fn broken() -> Fault {
+        Fault { class: FaultClass::ConnectionLost, code: 0, sqlstate: String::new(), message: "gone".into() }
+    }
+
+    impl Target for Failing {
+        type Session = FailingSession;
+
+        fn connect(&self) -> Result<FailingSession, Fault> {
+            match self.gone.load(Ordering::Relaxed) {
+                true => Err(broken()),
+                false => Ok(FailingSession { left: self.good, then: self.then, gone: Arc::clone(&self.gone) }),
+            }
+        }
+
+        fn descriptors_per_session(&self) -> u64 {
+            0
+        }
+    }
+
+    impl Session for FailingSession {
+        fn begin(&mut self, _writes: bool) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn execute(&mut self, _call: Call<'_>) -> Result<(), Fault> {
+            match (self.left.checked_sub(1), self.then) {
+                (Some(left), _) => {
+                    self.left = left;
+                    Ok(())
+                }
+                (None, Then::Panic) => panic!("a fault that a test asked for"),
+                (None, Then::Vanish) => {
+                    self.gone.store(true, Ordering::Relaxed);
+                    Err(broken())
+                }
+            }
+        }
+
+        fn commit(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+
+        fn rollback(&mut self) -> Result<(), Fault> {
+            Ok(())
+        }
+    }
+
+    struct Silent;
+
+    impl Observer for Silent {}
+
+    /// Four connections with 50 good statements each, without a limit of time.
+    fn run_failing(then: Then, max_error_rate: f64) -> (Measurement, Ending) {
+        let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
+        let plan = Workload::load("oltp_point_select").unwrap().compile(&settings).unwrap();
+        let spec = RunSpec {
+            threads: 4,
+            time: None,
+            events: None,
+            warmup_time: Duration::ZERO,
+            interval: Duration::from_millis(10),
+            seed: 1,
+            max_retries: 0,
+            max_error_rate,
+            forced_shutdown: Duration::from_secs(10),
+            longest_outage: Duration::from_millis(300),
+        };
+        let target = Failing { good: 50, then, gone: Arc::default() };
+        run(target, Arc::new(plan), &spec, &mut Silent, &AtomicBool::new(false)).unwrap()
+    }
+
+    fn sum(series: &[Interval]) -> u64 {
+        series.iter().map(|interval| interval.tally.transactions).sum()
+    }
+
+    #[test]
+    fn workers_that_panic_are_counted_and_the_run_ends() {
+        let (measurement, ending) = run_failing(Then::Panic, 1.0);
+        assert_eq!(ending, Ending::Completed);
+        assert_eq!((measurement.panicked, measurement.unfinished), (4, 0));
+        assert_eq!((measurement.window.transactions, sum(&measurement.series)), (200, 200));
+        assert!(measurement.elapsed_s < 60.0, "{}", measurement.elapsed_s);
+    }
+
+    #[test]
+    fn a_server_that_stays_away_ends_a_run_without_a_limit_of_time() {
+        let (measurement, ending) = run_failing(Then::Vanish, 1.0);
+        assert_eq!(ending, Ending::ServerLost);
+        // The first to fail takes the server with it; the others' connections last for all of their statements.
+        assert_eq!(measurement.window.transactions, 200);
+        assert_eq!(measurement.window.failed_transactions, 4);
+        assert_eq!((measurement.panicked, measurement.unfinished), (0, 0));
+        assert!(measurement.elapsed_s >= 0.3, "{}", measurement.elapsed_s);
+    }
 }

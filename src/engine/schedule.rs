@@ -54,6 +54,11 @@ impl Tickets {
         }
         Some(self.next.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// Whether all events have been handed out, so that only those in flight are left.
+    pub fn are_used_up(&self) -> bool {
+        self.budget.as_ref().is_some_and(|budget| budget.taken.load(Ordering::Relaxed) >= budget.events)
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +72,9 @@ mod tests {
         assert_eq!(tickets.take(0, &window), Some(0));
         assert_eq!(tickets.take(99, &window), Some(1));
         assert_eq!(tickets.take(100, &window), Some(2));
+        assert!(!tickets.are_used_up());
         assert_eq!(tickets.take(101, &window), Some(3));
+        assert!(tickets.are_used_up());
         assert_eq!(tickets.take(102, &window), None);
     }
 
@@ -77,5 +84,6 @@ mod tests {
         let tickets = Tickets::new(None);
         assert_eq!(tickets.take(999, &window), Some(0));
         assert_eq!(tickets.take(1000, &window), None);
+        assert!(!tickets.are_used_up());
     }
 }

@@ -4,6 +4,7 @@
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
 //! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,8 @@ pub(super) struct Shared<T> {
     pub(super) clock: Clock,
     pub(super) seed: u64,
     pub(super) max_retries: u32,
+    /// Workers that have no connection at the moment.
+    pub(super) away: AtomicU32,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -75,7 +78,10 @@ impl<'a, T: Target> Worker<'a, T> {
         let window = self.shared.recorder().window();
         let mut now_ns = self.shared.clock.now_ns();
         let mut worker_ticket = 0;
-        while let Some(ticket) = self.shared.tickets.take(now_ns, window) {
+        // A worker without a connection takes no ticket: it is done.
+        while self.session.is_some()
+            && let Some(ticket) = self.shared.tickets.take(now_ns, window)
+        {
             let operation = Operation { seed: self.shared.seed, ticket, worker: self.number, worker_ticket };
             let due_ns = self.shared.schedule.due_ns(ticket, now_ns);
             now_ns = self.transact(operation, due_ns);
@@ -147,28 +153,32 @@ impl<'a, T: Target> Worker<'a, T> {
         self.reconnects = 0;
     }
 
-    /// Connects again, with growing pauses, until it works or the window is over. Returns the time.
+    /// Connects again, with growing pauses, until it works or there is nothing left to do. Returns the time.
     fn reconnect(&mut self) -> u64 {
+        self.shared.away.fetch_add(1, Ordering::Relaxed);
+        let window = self.shared.recorder().window();
         let mut pause = FIRST_PAUSE;
-        loop {
+        let mut now_ns = self.shared.clock.now_ns();
+        while now_ns < window.end_ns() && !self.shared.tickets.are_used_up() {
             match self.shared.target.connect() {
                 Ok(session) => {
                     self.session = Some(session);
                     self.reconnects += 1;
+                    self.shared.away.fetch_sub(1, Ordering::Relaxed);
                     return self.shared.clock.now_ns();
                 }
                 Err(fault) => self.errors.push(error("connect", &fault)),
             }
-            let now_ns = self.shared.clock.now_ns();
+            now_ns = self.shared.clock.now_ns();
             // Recorded at once, so that an outage shows in the interval in which it happens.
             self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
-            let left = self.shared.recorder().window().end_ns().saturating_sub(now_ns);
-            if left == 0 {
-                return now_ns;
-            }
-            std::thread::sleep(pause.min(Duration::from_nanos(left)));
+            let left_ns = window.end_ns().saturating_sub(now_ns);
+            std::thread::sleep(pause.min(Duration::from_nanos(left_ns)));
             pause = (pause * 2).min(LONGEST_PAUSE);
+            now_ns = self.shared.clock.now_ns();
         }
+        self.shared.away.fetch_sub(1, Ordering::Relaxed);
+        now_ns
     }
 }
 

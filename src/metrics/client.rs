@@ -4,11 +4,14 @@
 //! from CLOCK_PROCESS_CPUTIME_ID, the machine's from the first line of /proc/stat (proc(5)); where that file is
 //! missing (not Linux) the machine's share is left out rather than guessed.
 
+use std::time::Instant;
+
 use rustix::time::{ClockId, clock_gettime};
 
 /// A reading of the counters at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
+    at: Instant,
     process_cpu_s: f64,
     machine: Option<MachineTicks>,
 }
@@ -38,13 +41,15 @@ impl Reading {
         let cpu = clock_gettime(ClockId::ProcessCPUTime);
         let stat = std::fs::read_to_string("/proc/stat").ok();
         Reading {
+            at: Instant::now(),
             process_cpu_s: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
             machine: stat.as_deref().and_then(parse_machine_ticks),
         }
     }
 
-    /// What was used since `earlier`, which is `elapsed_s` seconds ago.
-    pub fn since(&self, earlier: &Reading, elapsed_s: f64) -> Usage {
+    /// What was used since `earlier`.
+    pub fn since(&self, earlier: &Reading) -> Usage {
+        let elapsed_s = self.at.saturating_duration_since(earlier.at).as_secs_f64();
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let cpu_s = self.process_cpu_s - earlier.process_cpu_s;
         let machine = self.machine.zip(earlier.machine).filter(|(now, then)| now.all > then.all);
@@ -88,7 +93,7 @@ mod tests {
         while start.elapsed().as_millis() < 30 {
             sum = std::hint::black_box(sum + 1);
         }
-        let usage = Reading::now().since(&before, start.elapsed().as_secs_f64());
+        let usage = Reading::now().since(&before);
         assert!(usage.cpu_s > 0.0 && usage.process_share > 0.0, "{usage:?}");
     }
 }

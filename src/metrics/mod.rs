@@ -1,6 +1,7 @@
 //! What was measured: counters, latency histograms and the series of intervals.
 //!
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
+//! * [`series`]: those intervals in order, and their sums.
 //! * [`client`]: what this machine and this process used meanwhile.
 //!
 //! Times are nanoseconds since the run's origin; histograms hold nanoseconds with three significant digits.
@@ -8,11 +9,13 @@
 
 pub mod client;
 pub mod recorder;
+pub mod series;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-pub use recorder::{Outcome, Recorder, Sample, Window};
+pub use recorder::{Outcome, Recorder, Sample, Shards, Window};
+pub use series::{Interval, Series};
 
 /// Latencies in nanoseconds.
 pub type Histogram = hdrhistogram::Histogram<u64>;
@@ -23,6 +26,13 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// An empty histogram of full range, so that recording never allocates.
 pub fn histogram() -> Histogram {
     Histogram::new_with_max(LONGEST_NS, 3).expect("one hour at three digits is a valid range")
+}
+
+/// A percentile in microseconds, 0 for an empty histogram. It never lies outside of what was recorded, although a
+/// histogram's buckets have a width.
+pub fn percentile_us(histogram: &Histogram, percentile: f64) -> f64 {
+    let value = histogram.value_at_percentile(percentile).clamp(histogram.min(), histogram.max().max(histogram.min()));
+    if histogram.is_empty() { 0.0 } else { value as f64 / 1e3 }
 }
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
@@ -111,34 +121,10 @@ impl Tally {
         }
     }
 
-    fn clear(&mut self) {
-        *self = Tally::default();
-    }
-
     /// Errors of every kind, retried ones included.
     pub fn error_count(&self) -> u64 {
         self.errors.values().map(|error| error.count).sum()
     }
-
-    /// Share of transactions that failed for good, from 0 to 1.
-    pub fn failure_rate(&self) -> f64 {
-        match self.transactions + self.failed_transactions {
-            0 => 0.0,
-            all => self.failed_transactions as f64 / all as f64,
-        }
-    }
-}
-
-/// One interval of the series.
-#[derive(Clone, Debug)]
-pub struct Interval {
-    /// Seconds since the window's start.
-    pub start_s: f64,
-    pub end_s: f64,
-    /// When it ended, by the wall clock.
-    pub ended_at: SystemTime,
-    pub tally: Tally,
-    pub response: Histogram,
 }
 
 /// Latency of one kind of statement over the window.
@@ -163,6 +149,8 @@ pub struct Measurement {
     pub drained: Tally,
     /// Connections whose transaction had not ended when the program stopped waiting.
     pub unfinished: u32,
+    /// Connections whose thread ended by a fault of this program.
+    pub panicked: u32,
     pub response: Histogram,
     pub statements: Vec<StatementLatency>,
     pub series: Vec<Interval>,

@@ -1,12 +1,12 @@
 //! Where workers put their samples: a few locked shards, not one for each connection.
 //!
-//! A worker takes its shard's lock once a transaction. At the end of an interval the engine swaps the shards' open
-//! interval for an empty one, so an interval line costs the workers nothing, a stuck worker delays no line, and a
-//! thousand connections do not cost a thousand sets of histograms.
+//! A worker takes its shard's lock once a transaction. Each shard keeps its open intervals by number and the engine takes
+//! those that are over, so an interval line costs the workers nothing, a stuck worker delays no line, an engine that is
+//! late puts no sample into a wrong interval, and a thousand connections do not cost a thousand sets of histograms.
 //!
-//! Invariants: a sample belongs to the window if its transaction ended inside it; every sample is counted exactly once,
-//! in the warm-up, in an interval or in the drain. Its interval is the one in which it ended, as long as the engine takes
-//! intervals no later than one after their end; what ends later than that is counted in the second open one.
+//! Invariants: a sample belongs to the window if its transaction ended inside it, and to the interval in which it ended;
+//! every sample is counted exactly once, in the warm-up, in an interval or in the drain. Must not import anything of the
+//! crate but `metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,18 +40,24 @@ impl Window {
         self.start_ns
     }
 
-    pub fn interval_ns(&self) -> u64 {
-        self.interval_ns
-    }
-
     /// Relaxed, since all a late reader does is one transaction more, which then counts as drained.
     pub fn end_ns(&self) -> u64 {
         self.end_ns.load(Ordering::Relaxed)
     }
 
-    /// Ends the window at `now_ns` unless it ends earlier anyway.
-    pub fn close(&self, now_ns: u64) {
-        self.end_ns.fetch_min(now_ns, Ordering::Relaxed);
+    /// Nanoseconds from the start to the end; 0 for a window that was closed before it began.
+    pub fn length_ns(&self) -> u64 {
+        self.end_ns().saturating_sub(self.start_ns)
+    }
+
+    /// When interval `number` ends, unless the window ends before.
+    pub fn interval_end_ns(&self, number: u64) -> u64 {
+        self.start_ns.saturating_add(self.interval_ns.saturating_mul(number.saturating_add(1)))
+    }
+
+    /// How many intervals the window has, the last of which may be shorter.
+    pub fn intervals(&self) -> u64 {
+        self.length_ns().div_ceil(self.interval_ns)
     }
 
     fn place(&self, time_ns: u64) -> Place {
@@ -93,37 +99,47 @@ pub struct Sample<'a> {
     pub reconnects: u32,
 }
 
+/// What a shard has collected of one interval.
 struct OpenInterval {
+    number: u64,
     tally: Tally,
     response: Histogram,
 }
 
 impl OpenInterval {
     fn new() -> OpenInterval {
-        OpenInterval { tally: Tally::default(), response: histogram() }
+        OpenInterval { number: 0, tally: Tally::default(), response: histogram() }
     }
 }
 
+/// Emptied intervals that a shard keeps for its next ones, so that a new one is not allocated under its lock.
+const SPARES: usize = 2;
+
 struct Shard {
     warmup: Tally,
-    /// Number of the interval that `open[0]` collects; `open[1]` collects the one after, for samples that end after
-    /// the boundary and arrive before the swap.
-    number: u64,
-    open: [OpenInterval; 2],
+    /// The intervals that were not taken yet: one or two, more while the engine is late.
+    open: Vec<OpenInterval>,
+    spares: Vec<OpenInterval>,
     drained: Tally,
     statements: Vec<Histogram>,
+    /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
+    /// Transactions of all phases that committed, and that failed.
+    committed: u64,
+    failed: u64,
 }
 
 impl Shard {
     fn new(statements: usize) -> Shard {
         Shard {
             warmup: Tally::default(),
-            number: 0,
-            open: [OpenInterval::new(), OpenInterval::new()],
+            open: Vec::with_capacity(2 * SPARES),
+            spares: (0..SPARES).map(|_| OpenInterval::new()).collect(),
             drained: Tally::default(),
             statements: (0..statements).map(|_| histogram()).collect(),
             last_end_ns: None,
+            committed: 0,
+            failed: 0,
         }
     }
 
@@ -132,8 +148,10 @@ impl Shard {
             Place::Warmup => &mut self.warmup,
             Place::Drain => &mut self.drained,
             Place::Interval(number) => {
-                self.last_end_ns = self.last_end_ns.max(Some(sample.end_ns));
-                let open = &mut self.open[usize::from(number > self.number)];
+                if sample.outcome != Outcome::Nothing {
+                    self.last_end_ns = self.last_end_ns.max(Some(sample.end_ns));
+                }
+                let open = open_interval(&mut self.open, &mut self.spares, number);
                 if sample.outcome == Outcome::Committed {
                     open.response.saturating_record(sample.end_ns.saturating_sub(sample.due_ns));
                     for &(statement, latency_ns) in sample.latencies {
@@ -145,10 +163,14 @@ impl Shard {
         };
         match sample.outcome {
             Outcome::Committed => {
+                self.committed += 1;
                 tally.transactions += 1;
                 tally.statements += sample.statements;
             }
-            Outcome::Failed => tally.failed_transactions += 1,
+            Outcome::Failed => {
+                self.failed += 1;
+                tally.failed_transactions += 1;
+            }
             Outcome::Nothing => {}
         }
         if !sample.errors.is_empty() || sample.reconnects > 0 {
@@ -160,11 +182,40 @@ impl Shard {
             }
         }
     }
+
+    fn take(&mut self, before: u64) -> Vec<OpenInterval> {
+        let (taken, open) = std::mem::take(&mut self.open).into_iter().partition(|open| open.number < before);
+        self.open = open;
+        taken
+    }
+}
+
+/// The open interval of this number, which is the last one but around a boundary.
+fn open_interval<'a>(
+    open: &'a mut Vec<OpenInterval>,
+    spares: &mut Vec<OpenInterval>,
+    number: u64,
+) -> &'a mut OpenInterval {
+    let index = open.iter().rposition(|open| open.number == number).unwrap_or_else(|| {
+        open.push(OpenInterval { number, ..spares.pop().unwrap_or_else(OpenInterval::new) });
+        open.len() - 1
+    });
+    &mut open[index]
 }
 
 /// Padded to a cache line pair, so that workers on different shards do not slow each other down.
 #[repr(align(128))]
 struct Slot(Mutex<Shard>);
+
+/// The shards of a recorder to come, allocated before the clock of its window starts.
+pub struct Shards(Box<[Slot]>);
+
+impl Shards {
+    /// `statements` is how many kinds of statement the samples' latencies name.
+    pub fn new(count: usize, statements: usize) -> Shards {
+        Shards((0..count.max(1)).map(|_| Slot(Mutex::new(Shard::new(statements)))).collect())
+    }
+}
 
 /// Collects the samples of all workers.
 pub struct Recorder {
@@ -172,7 +223,7 @@ pub struct Recorder {
     shards: Box<[Slot]>,
 }
 
-/// What [`Recorder::finish`] hands over, beside the last intervals.
+/// What [`Recorder::finish`] hands over, beside the intervals.
 pub struct Remainder {
     pub warmup: Tally,
     pub drained: Tally,
@@ -180,47 +231,59 @@ pub struct Remainder {
 }
 
 impl Recorder {
-    /// `statements` is how many kinds of statement the samples' latencies name.
-    pub fn new(window: Window, shards: usize, statements: usize) -> Recorder {
-        let shards = (0..shards.max(1)).map(|_| Slot(Mutex::new(Shard::new(statements)))).collect();
-        Recorder { window, shards }
+    pub fn new(window: Window, shards: Shards) -> Recorder {
+        Recorder { window, shards: shards.0 }
     }
 
     pub fn window(&self) -> &Window {
         &self.window
     }
 
-    /// Counts one transaction. Costs a lock that is rarely contended and, without errors, no allocation.
+    /// Counts one transaction. Costs a lock that is rarely contended and, without errors, no allocation but for the first
+    /// sample of an interval that finds no spare one.
     pub fn record(&self, worker: u32, sample: &Sample<'_>) {
+        let mut shard = self.shard(worker as usize % self.shards.len());
+        // Under the lock, so that no sample is placed by an end that is about to change; see `close`.
         let place = self.window.place(sample.end_ns);
-        self.shard(worker as usize % self.shards.len()).add(place, sample);
+        shard.add(place, sample);
     }
 
-    /// Takes the oldest open interval of every shard, adding it to `tally` and `response`.
-    pub fn take_interval(&self, tally: &mut Tally, response: &mut Histogram) {
-        let mut spare = OpenInterval::new();
+    /// Ends the window now, unless it ended before. All shards are locked meanwhile: what was recorded before ended
+    /// before, and what is recorded later knows the new end.
+    pub fn close(&self, now_ns: impl FnOnce() -> u64) {
+        let _locked: Vec<_> = (0..self.shards.len()).map(|index| self.shard(index)).collect();
+        self.window.end_ns.fetch_min(now_ns(), Ordering::Relaxed);
+    }
+
+    /// Brings the window's end forward to `end_ns`, once no worker records any more.
+    pub fn cut(&self, end_ns: u64) {
+        self.window.end_ns.fetch_min(end_ns, Ordering::Relaxed);
+    }
+
+    /// Hands over what ended in intervals of a number below `before`, in pieces: each shard's part by itself, and an
+    /// interval again if samples came in after it had been taken.
+    pub fn take(&self, before: u64, mut collect: impl FnMut(u64, &Tally, &Histogram)) {
         for index in 0..self.shards.len() {
-            {
+            let taken = self.shard(index).take(before);
+            for mut interval in taken {
+                collect(interval.number, &interval.tally, &interval.response);
+                interval.tally = Tally::default();
+                interval.response.reset();
                 let mut shard = self.shard(index);
-                shard.open.swap(0, 1);
-                std::mem::swap(&mut shard.open[1], &mut spare);
-                shard.number += 1;
+                if shard.spares.len() < SPARES {
+                    shard.spares.push(interval);
+                }
             }
-            tally.merge(&spare.tally);
-            response.add(&spare.response).expect("all histograms have the same range");
-            spare.tally.clear();
-            spare.response.reset();
         }
     }
 
-    /// Adds the counts of the warm-up and of what is still open, for a look between two intervals.
-    pub fn peek(&self, tally: &mut Tally) {
-        for index in 0..self.shards.len() {
+    /// Transactions so far, of all phases: those that committed and those that failed.
+    pub fn outcomes(&self) -> (u64, u64) {
+        let each = (0..self.shards.len()).map(|index| {
             let shard = self.shard(index);
-            tally.merge(&shard.warmup);
-            tally.merge(&shard.open[0].tally);
-            tally.merge(&shard.open[1].tally);
-        }
+            (shard.committed, shard.failed)
+        });
+        each.fold((0, 0), |(committed, failed), more| (committed + more.0, failed + more.1))
     }
 
     /// When the last transaction inside the window ended; `None` if there was none.
@@ -253,6 +316,8 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -272,48 +337,69 @@ mod tests {
         }
     }
 
-    fn take(recorder: &Recorder) -> (Tally, Histogram) {
-        let (mut tally, mut response) = (Tally::default(), histogram());
-        recorder.take_interval(&mut tally, &mut response);
-        (tally, response)
+    fn recorder(window: Window, shards: usize) -> Recorder {
+        Recorder::new(window, Shards::new(shards, 1))
+    }
+
+    /// Transactions by interval.
+    fn take(recorder: &Recorder, before: u64) -> BTreeMap<u64, u64> {
+        let mut counts = BTreeMap::new();
+        recorder.take(before, |number, tally, response| {
+            assert_eq!(tally.transactions, response.len());
+            *counts.entry(number).or_default() += tally.transactions;
+        });
+        counts
     }
 
     #[test]
     fn a_sample_is_counted_where_its_transaction_ended() {
-        let recorder = Recorder::new(Window::new(SECOND, 3 * SECOND, SECOND), 2, 1);
+        let recorder = recorder(Window::new(SECOND, 3 * SECOND, SECOND), 2);
         for end_ns in [SECOND - 1, SECOND, 2 * SECOND - 1, 2 * SECOND, 3 * SECOND - 1, 3 * SECOND] {
             recorder.record(0, &committed(end_ns));
         }
-        assert_eq!(take(&recorder).0.transactions, 2);
-        assert_eq!(take(&recorder).0.transactions, 2);
+        assert_eq!(take(&recorder, 1), [(0, 2)].into());
+        assert_eq!(take(&recorder, 2), [(1, 2)].into());
         let rest = recorder.finish();
         assert_eq!((rest.warmup.transactions, rest.drained.transactions), (1, 1));
         assert_eq!(recorder.last_end_ns(), Some(3 * SECOND - 1));
+        assert_eq!(recorder.outcomes(), (6, 0));
         assert_eq!(rest.statements[0].len(), 4);
     }
 
     #[test]
-    fn a_sample_that_arrives_after_the_swap_is_late_but_not_lost() {
-        let recorder = Recorder::new(Window::new(0, 10 * SECOND, SECOND), 1, 1);
-        take(&recorder);
+    fn a_sample_that_arrives_after_its_interval_was_taken_keeps_its_place() {
+        let recorder = recorder(Window::new(0, 10 * SECOND, SECOND), 1);
         recorder.record(0, &committed(SECOND / 2));
-        assert_eq!(take(&recorder).0.transactions, 1);
+        assert_eq!(take(&recorder, 1), [(0, 1)].into());
+        recorder.record(0, &committed(SECOND / 2 + 1));
+        recorder.record(0, &committed(SECOND));
+        assert_eq!(take(&recorder, 2), [(0, 1), (1, 1)].into());
     }
 
     #[test]
     fn closing_the_window_early_turns_the_rest_into_drained() {
-        let recorder = Recorder::new(Window::new(0, u64::MAX, SECOND), 1, 1);
-        recorder.window().close(SECOND / 2);
-        recorder.window().close(SECOND);
+        let recorder = recorder(Window::new(0, u64::MAX, SECOND), 1);
+        recorder.close(|| SECOND / 2);
+        recorder.close(|| SECOND);
         recorder.record(0, &committed(SECOND / 2 - 1));
         recorder.record(0, &committed(SECOND / 2));
-        assert_eq!(take(&recorder).0.transactions, 1);
+        assert_eq!(take(&recorder, u64::MAX), [(0, 1)].into());
         assert_eq!(recorder.finish().drained.transactions, 1);
+        assert_eq!((recorder.window().length_ns(), recorder.window().intervals()), (SECOND / 2, 1));
+    }
+
+    #[test]
+    fn a_window_closed_in_the_warm_up_is_empty() {
+        let window = Window::new(SECOND, u64::MAX, SECOND);
+        assert!(window.intervals() > 1 << 30);
+        let recorder = recorder(window, 1);
+        recorder.close(|| SECOND / 2);
+        assert_eq!((recorder.window().length_ns(), recorder.window().intervals()), (0, 0));
     }
 
     #[test]
     fn a_failed_transaction_counts_its_statements_apart_and_has_no_latency() {
-        let recorder = Recorder::new(Window::new(0, SECOND, SECOND), 1, 1);
+        let recorder = recorder(Window::new(0, SECOND, SECOND), 1);
         let key = ErrorKey { code: 1213, sqlstate: "40001".into(), class: "retry", statement: "point_select".into() };
         let errors = [(key.clone(), "Deadlock found".to_string()), (key.clone(), "another text".to_string())];
         let sample = Sample {
@@ -326,42 +412,48 @@ mod tests {
             ..committed(5)
         };
         recorder.record(0, &sample);
-        let (tally, response) = take(&recorder);
+        assert_eq!(recorder.outcomes(), (0, 1));
+        let mut taken = Vec::new();
+        recorder.take(1, |_, tally, response| taken.push((tally.clone(), response.clone())));
+        let [(tally, response)] = &taken[..] else { panic!("one interval of one shard") };
         assert_eq!((tally.transactions, tally.failed_transactions, tally.retries), (0, 1, 1));
         assert_eq!(tally.statements.queries(), 0);
         assert_eq!(tally.failed_statements.queries(), 5);
         assert_eq!(tally.errors[&key].count, 2);
         assert_eq!(tally.errors[&key].message, "Deadlock found");
-        assert_eq!(tally.failure_rate(), 1.0);
         assert!(response.is_empty());
     }
 
     proptest! {
         #[test]
-        fn intervals_warmup_and_drain_add_up_to_every_sample(
+        fn every_sample_is_counted_once_and_in_the_interval_in_which_it_ended(
             ends in proptest::collection::vec((0u64..8 * SECOND, 0u32..7), 0..300),
-            swaps in 0usize..12,
+            takes in proptest::collection::vec((0usize..300, 0u64..20), 0..12),
         ) {
-            let recorder = Recorder::new(Window::new(SECOND, 6 * SECOND, SECOND / 2), 3, 1);
-            let mut counted = 0;
-            let mut latencies = 0;
+            let (start, end, length) = (SECOND, 6 * SECOND, SECOND / 2);
+            let recorder = recorder(Window::new(start, end, length), 3);
+            let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
+            let mut add = |taken: BTreeMap<u64, u64>| {
+                taken.into_iter().for_each(|(number, count)| *counted.entry(number).or_default() += count);
+            };
             for (index, &(end_ns, worker)) in ends.iter().enumerate() {
                 recorder.record(worker, &committed(end_ns));
-                if index % 30 == 29 && index / 30 < swaps {
-                    let (tally, response) = take(&recorder);
-                    counted += tally.transactions;
-                    latencies += response.len();
+                for &(_, before) in takes.iter().filter(|(at, _)| *at == index) {
+                    let taken = take(&recorder, before);
+                    prop_assert!(taken.keys().all(|&number| number < before));
+                    add(taken);
                 }
             }
-            for _ in 0..2 {
-                let (tally, response) = take(&recorder);
-                counted += tally.transactions;
-                latencies += response.len();
+            add(take(&recorder, u64::MAX));
+            let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
+            for &(end_ns, _) in ends.iter().filter(|(end_ns, _)| (start..end).contains(end_ns)) {
+                *expected.entry((end_ns - start) / length).or_default() += 1;
             }
+            prop_assert_eq!(&counted, &expected);
             let rest = recorder.finish();
-            prop_assert_eq!(counted, latencies);
-            prop_assert_eq!(rest.statements[0].len(), counted);
-            prop_assert_eq!(counted + rest.warmup.transactions + rest.drained.transactions, ends.len() as u64);
+            prop_assert_eq!(rest.warmup.transactions, ends.iter().filter(|(end_ns, _)| *end_ns < start).count() as u64);
+            prop_assert_eq!(rest.drained.transactions, ends.iter().filter(|(end_ns, _)| *end_ns >= end).count() as u64);
+            prop_assert_eq!(rest.statements[0].len(), expected.values().sum::<u64>());
         }
     }
 }

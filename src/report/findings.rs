@@ -109,6 +109,18 @@ fn ending(report: &RunReport) -> Vec<Finding> {
             ),
             "see the errors above; do not use these figures",
         )),
+        Status::ServerLost => findings.push(Finding::new(
+            "server-lost",
+            format!("the run was stopped after {elapsed_s:.1} s: the server was away and did not come back"),
+            "the rates include the time without a server; do not use these figures",
+        )),
+    }
+    if report.panicked > 0 {
+        findings.push(Finding::new(
+            "connections-panicked",
+            format!("a fault of oltpbench itself ended {} connections", report.panicked),
+            "please report it with the message above; do not use these figures",
+        ));
     }
     if report.unfinished > 0 {
         findings.push(Finding::new(

@@ -19,7 +19,9 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::client::Usage;
-use crate::metrics::{ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally};
+use crate::metrics::{
+    ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally, percentile_us,
+};
 
 pub use findings::Finding;
 
@@ -44,6 +46,8 @@ pub struct RunReport {
     pub drained: Counts,
     /// Connections whose last transaction had not ended when the run stopped waiting for it.
     pub unfinished: u32,
+    /// Connections that a fault of oltpbench itself ended.
+    pub panicked: u32,
     pub latency_us: Latencies,
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
@@ -57,6 +61,8 @@ pub enum Status {
     Interrupted,
     /// Ended early, since more transactions failed than were allowed.
     TooManyErrors,
+    /// Ended early, since the server was away for too long.
+    ServerLost,
 }
 
 /// What was asked for.
@@ -230,6 +236,7 @@ pub struct SeriesEntry {
     pub qps: f64,
     pub retries: u64,
     pub failed_transactions: u64,
+    pub reconnects: u64,
     pub errors: u64,
     /// `None` where no transaction ended in the interval.
     pub mean_us: Option<f64>,
@@ -263,6 +270,7 @@ impl RunReport {
             warmup: Counts::new(&measurement.warmup),
             drained: Counts::new(&measurement.drained),
             unfinished: measurement.unfinished,
+            panicked: measurement.panicked,
             latency_us: Latencies { service: response.clone(), response },
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
@@ -363,12 +371,6 @@ impl Latency {
     }
 }
 
-/// A percentile never lies outside of what was recorded, although a histogram's buckets have a width.
-pub fn percentile_us(histogram: &Histogram, percentile: f64) -> f64 {
-    let value = histogram.value_at_percentile(percentile).clamp(histogram.min(), histogram.max().max(histogram.min()));
-    if histogram.is_empty() { 0.0 } else { value as f64 / 1e3 }
-}
-
 fn encode(histogram: &Histogram) -> String {
     let mut bytes = Vec::new();
     // Serialising into memory fails only on a counter above 2^63.
@@ -396,8 +398,7 @@ impl Statement {
 impl SeriesEntry {
     fn new(interval: &Interval) -> SeriesEntry {
         let rate = |count: u64| per_second(count, interval.end_s - interval.start_s);
-        let tally = &interval.tally;
-        let known = |latency_us: f64| (!interval.response.is_empty()).then_some(latency_us);
+        let (tally, response) = (&interval.tally, interval.response.as_ref());
         SeriesEntry {
             start_s: interval.start_s,
             end_s: interval.end_s,
@@ -408,12 +409,13 @@ impl SeriesEntry {
             qps: rate(tally.statements.queries()),
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
+            reconnects: tally.reconnects,
             errors: tally.error_count(),
-            mean_us: known(interval.response.mean() / 1e3),
-            p50_us: known(percentile_us(&interval.response, 50.0)),
-            p95_us: known(percentile_us(&interval.response, 95.0)),
-            p99_us: known(percentile_us(&interval.response, 99.0)),
-            max_us: known(interval.response.max() as f64 / 1e3),
+            mean_us: response.map(|response| response.mean_us),
+            p50_us: response.map(|response| response.p50_us),
+            p95_us: response.map(|response| response.p95_us),
+            p99_us: response.map(|response| response.p99_us),
+            max_us: response.map(|response| response.max_us),
         }
     }
 }

@@ -2,31 +2,40 @@
 
 use std::fmt::Write;
 
-use super::{ErrorEntry, Finding, RunReport, Status, Totals, percentile_us};
-use crate::metrics::Interval;
+use super::{ErrorEntry, Finding, RunReport, Status, Totals};
+use crate::metrics::{Histogram, Interval, percentile_us};
 
-/// One line for an interval, 80 columns wide in the usual case: seconds since the start and the time of day (UTC).
-pub fn interval_line(interval: &Interval, percentile: f64) -> String {
+/// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
+/// `percentile` of `response` is its latency.
+pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, percentile: f64) -> String {
     let seconds = interval.end_s - interval.start_s;
-    let rate = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
-    let statements = interval.tally.statements;
+    // Parts of a transaction a second say nothing where there are thousands, and make a long line longer.
+    let rate = |count: u64| match if seconds > 0.0 { count as f64 / seconds } else { 0.0 } {
+        large if large >= 1000.0 => format!("{large:.0}"),
+        small => format!("{small:.2}"),
+    };
+    let (tally, statements) = (&interval.tally, interval.tally.statements);
     let clock = humantime::format_rfc3339_seconds(interval.ended_at).to_string();
     // An interval in which nothing ended has no latency; 0 would look like a fast one.
-    let latency = match interval.response.is_empty() {
+    let latency = match response.is_empty() {
         true => "-".to_string(),
-        false => format!("{:.2}ms", percentile_us(&interval.response, percentile) / 1e3),
+        false => format!("{:.2}", percentile_us(response, percentile) / 1e3),
     };
     let mut line = format!(
-        "[ {}s {} ] tps: {:.2} rps: {:.2} qps: {:.2} p{percentile}: {latency} err/s: {:.2}",
+        "[ {}s {} ] thds: {threads} tps: {} rps: {} qps: {} (r/w/o: {}/{}/{}) lat (ms,{percentile}%): {latency} err/s: {} reconn/s: {}",
         trimmed(interval.end_s),
         &clock[11..19],
-        rate(interval.tally.transactions),
+        rate(tally.transactions),
         rate(statements.read_write_requests()),
         rate(statements.queries()),
-        rate(interval.tally.error_count() - interval.tally.retries.min(interval.tally.error_count())),
+        rate(statements.reads),
+        rate(statements.writes),
+        rate(statements.other),
+        rate(tally.error_count() - tally.retries.min(tally.error_count())),
+        rate(tally.reconnects),
     );
-    if interval.tally.retries > 0 {
-        let _ = write!(line, " retry/s: {:.2}", rate(interval.tally.retries));
+    if tally.retries > 0 {
+        let _ = write!(line, " retry/s: {}", rate(tally.retries));
     }
     line
 }
@@ -126,6 +135,7 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
         Status::Completed => "",
         Status::Interrupted => " (interrupted)",
         Status::TooManyErrors => " (stopped: too many errors)",
+        Status::ServerLost => " (stopped: the server was lost)",
     };
     writeln!(out, "\nGeneral statistics:")?;
     writeln!(out, "    {:<36} {}", "started:", report.started_at)?;
@@ -277,6 +287,7 @@ mod tests {
             warmup: Tally::default(),
             drained: Tally { transactions: 64, ..Tally::default() },
             unfinished: 0,
+            panicked: 0,
             response: latencies(1000..=2000),
             statements: vec![StatementLatency {
                 name: "point_select".into(),
@@ -300,19 +311,21 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_line_names_the_three_rates_and_fits_80_columns() {
+    fn an_interval_line_is_sysbenchs_with_clock_and_requests() {
         let interval = Interval {
             start_s: 9.0,
             end_s: 10.0,
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
             tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
-            response: latencies(1000..=2000),
+            response: None,
         };
-        let line = interval_line(&interval, 95.0);
-        insta::assert_snapshot!(line, @"[ 10s 13:53:20 ] tps: 1000.00 rps: 18000.00 qps: 20000.00 p95: 1.95ms err/s: 0.00");
+        let response = latencies(1000..=2000);
+        insta::assert_snapshot!(interval_line(&interval, &response, 64, 95.0), @"[ 10s 13:53:20 ] thds: 64 tps: 1000 rps: 18000 qps: 20000 (r/w/o: 14000/4000/2000) lat (ms,95%): 1.95 err/s: 0.00 reconn/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
         // The three errors are those that were retried.
-        assert!(interval_line(&retried, 95.0).ends_with("err/s: 0.00 retry/s: 3.00"));
+        let line = interval_line(&retried, &histogram(), 64, 99.9);
+        assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
+        assert!(line.ends_with(" retry/s: 3.00"), "{line}");
     }
 
     #[test]
