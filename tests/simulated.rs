@@ -112,8 +112,9 @@ fn a_thousand_connections_run_and_end() {
 }
 
 #[test]
-fn ctrl_c_and_sigterm_report_what_was_measured() {
-    for signal in [rustix::process::Signal::INT, rustix::process::Signal::TERM] {
+fn ctrl_c_sigterm_and_a_lost_terminal_report_what_was_measured() {
+    use rustix::process::Signal;
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run.json");
         let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--time", "0"]].concat());
@@ -130,6 +131,21 @@ fn ctrl_c_and_sigterm_report_what_was_measured() {
         assert_eq!(run["status"], "interrupted");
         assert!(count(&run, "totals.transactions") > 0);
     }
+}
+
+#[test]
+fn under_nohup_a_lost_terminal_does_not_end_the_run() {
+    let program = oltpbench(&[]);
+    let mut command = std::process::Command::new("nohup");
+    command.arg(program.get_program()).args(POINT).args(["--url", "simulated:?service-time=1ms", "--time", "1.5"]);
+    command.args(["--report-interval", "0.1"]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let mut child = command.spawn().unwrap();
+    let mut first = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::HUP).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert!(text(&output.stdout).contains("1.5000s\n"), "{}", text(&output.stdout));
 }
 
 #[test]

@@ -168,16 +168,27 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The first SIGINT or SIGTERM sets a flag, so that a run still reports; the second ends the program at once.
+/// The first SIGINT, SIGTERM or SIGHUP sets a flag, so that a run still reports; the second ends the program at once.
 fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // Under nohup a lost terminal must not end the run.
+    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
         // In this order, so that the signal which sets the flag does not also see it set.
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
             .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
             .map_err(|error| CliError::Run(format!("signals cannot be watched: {error}")))?;
     }
     Ok(flag)
+}
+
+/// Whether the program was started with this signal ignored: the mask `SigIgn` of /proc/self/status (proc(5)). Where it
+/// cannot be read, the signal keeps what it was started with.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_none_or(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 const ABOUT: &str = "Measures how many transactions a second a MySQL-compatible database does, and how fast.

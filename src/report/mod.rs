@@ -363,11 +363,10 @@ impl Latency {
         }
     }
 
-    /// Any percentile, from the stored histogram; 0 if it cannot be read.
-    pub fn percentile(&self, percentile: f64) -> f64 {
+    /// Any percentile, from the stored histogram; `None` if it cannot be read.
+    pub fn percentile(&self, percentile: f64) -> Option<f64> {
         // A stored histogram keeps its extremes only to a bucket's width.
-        let percentile = |histogram| percentile_us(&histogram, percentile).clamp(self.min, self.max);
-        decode(&self.histogram).map_or(0.0, percentile)
+        decode(&self.histogram).map(|histogram| percentile_us(&histogram, percentile).clamp(self.min, self.max))
     }
 }
 
@@ -519,10 +518,11 @@ mod tests {
         let latency = Latency::new(&recorded);
         assert_eq!(latency.count, 1000);
         for (percentile, expected) in [(50.0, 500.0), (95.0, 950.0), (99.0, 990.0), (100.0, 1000.0)] {
-            let found = latency.percentile(percentile);
+            let found = latency.percentile(percentile).unwrap();
             assert!((found - expected).abs() <= expected * 0.001, "{percentile}: {found}");
         }
-        assert_eq!(latency.percentile(100.0), latency.max);
+        assert_eq!(latency.percentile(100.0), Some(latency.max));
+        assert_eq!(Latency { histogram: "damaged".into(), ..latency }.percentile(50.0), None);
     }
 
     #[test]

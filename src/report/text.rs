@@ -157,13 +157,16 @@ fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fm
     if response.count == 0 {
         return writeln!(out, "    no transaction ended inside the window");
     }
-    let mut line = |name: &str, value_us: f64| writeln!(out, "    {name:<36} {:.3}", value_us / 1e3);
-    line("min:", response.min)?;
-    line("mean:", response.mean)?;
+    let mut line = |name: &str, value_us: Option<f64>| {
+        let shown = value_us.map_or("unknown".to_string(), |value_us| format!("{:.3}", value_us / 1e3));
+        writeln!(out, "    {name:<36} {shown}")
+    };
+    line("min:", Some(response.min))?;
+    line("mean:", Some(response.mean))?;
     for &percentile in percentiles {
         line(&format!("p{percentile}:"), response.percentile(percentile))?;
     }
-    line("max:", response.max)
+    line("max:", Some(response.max))
 }
 
 fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result {
