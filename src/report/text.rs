@@ -9,9 +9,9 @@ use crate::metrics::{Histogram, Interval, percentile_us};
 /// `percentile` of `response` is its latency.
 pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, percentile: f64) -> String {
     let seconds = interval.end_s - interval.start_s;
-    // Parts of a transaction a second say nothing where there are thousands, and make a long line longer.
+    // Parts of a transaction a second say nothing where there are hundreds, and make a long line longer.
     let rate = |count: u64| match if seconds > 0.0 { count as f64 / seconds } else { 0.0 } {
-        large if large >= 1000.0 => format!("{large:.0}"),
+        large if large >= 100.0 => format!("{large:.0}"),
         small => format!("{small:.2}"),
     };
     let (tally, statements) = (&interval.tally, interval.tally.statements);
