@@ -123,3 +123,40 @@ fn one_ctrl_c_ends_a_statement_that_waits_for_a_lock() {
         holder.wait().unwrap();
     }
 }
+
+/// The program under a limit of open files, as `ulimit` sets it.
+fn limited(limit: &str, arguments: &[&str]) -> Output {
+    let program = oltpbench(arguments);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", &format!("ulimit {limit} && exec \"$0\" \"$@\"")]).arg(program.get_program());
+    shell.args(arguments).env_remove("OLTPBENCH_URL").output().unwrap()
+}
+
+#[test]
+fn many_connections_raise_the_soft_limit_of_open_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    succeed(&[&["prepare", "--url", &url], &SMALL[..]].concat());
+    let run = ["run", "--mode", "point-select", "--url", &url, "--threads", "100", "--events", "200"];
+    let output = limited("-Sn 100", &[&run[..], &SMALL[..]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for server in servers(&[]) {
+        let load = ["--url", &server.url(), "--threads", "60", "--tables", "60", "--table-size", "10"];
+        for command in ["prepare", "prewarm", "cleanup"] {
+            let output = limited("-Sn 100", &[&[command], &load[..]].concat());
+            assert!(output.status.success(), "{command}: {}", text(&output.stderr));
+        }
+    }
+}
+
+#[test]
+fn a_hard_limit_of_open_files_that_is_too_low_is_named_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    succeed(&[&["prepare", "--url", &url], &SMALL[..]].concat());
+    let output = limited("-n 100", &[&["run", "--url", &url, "--threads", "100"], &SMALL[..]].concat());
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("864 open files") && message.contains("the hard limit is 100"), "{message}");
+    assert!(message.contains("ulimit -n 864") && message.contains("fewer --threads"), "{message}");
+}

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{EngineError, Observer, UNCHANGED};
+use super::{EngineError, Observer, UNCHANGED, descriptors};
 use crate::target::{Control, Database, Dialect, render_literal};
 use crate::workload::plan::{Build, Index, Key, Plan, TableSet};
 
@@ -246,7 +246,8 @@ impl Crew<'_> {
         if total == 0 {
             return Ok(());
         }
-        let count = (self.loaders as usize).min(jobs.len());
+        let count = self.loaders.min(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        descriptors::ensure(u64::from(count) * self.database.descriptors_per_control())?;
         let step = Step {
             database: self.database,
             interrupted: self.interrupted,
@@ -256,16 +257,17 @@ impl Crew<'_> {
             error: Mutex::new(None),
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..count)
-                .map(|_| {
-                    scope.spawn(|| {
-                        if let Err(error) = step.take_jobs(jobs, &job) {
-                            step.stop.store(true, Ordering::Relaxed);
-                            step.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                        }
-                    })
-                })
-                .collect();
+            let mut workers = Vec::new();
+            for number in 0..count {
+                let body = || step.take_jobs(jobs, &job).unwrap_or_else(|error| step.fail(error));
+                match std::thread::Builder::new().spawn_scoped(scope, body) {
+                    Ok(worker) => workers.push(worker),
+                    Err(source) => {
+                        step.fail(EngineError::Thread { number, source });
+                        break;
+                    }
+                }
+            }
             loop {
                 let finished = workers.iter().all(|worker| worker.is_finished());
                 self.observer.progress(name, step.done.load(Ordering::Relaxed), total, unit);
@@ -275,7 +277,6 @@ impl Crew<'_> {
                 if self.interrupted.load(Ordering::Relaxed) {
                     step.stop.store(true, Ordering::Relaxed);
                 }
-
                 std::thread::park_timeout(LOOK);
             }
         });
@@ -290,6 +291,12 @@ impl Crew<'_> {
 }
 
 impl Step<'_> {
+    /// Keeps the first error and stops the other connections.
+    fn fail(&self, error: EngineError) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
     fn take_jobs<J>(
         &self,
         jobs: &[J],

@@ -31,7 +31,7 @@ pub trait Observer {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
-        "this run needs {needed} open files and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf"
+        "{needed} open files are needed and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf, or use fewer --threads"
     )]
     Descriptors { needed: u64, limit: u64, kind: &'static str },
     #[error("{connected} of {threads} connections were open when one failed: {fault}")]

@@ -94,6 +94,8 @@ pub trait Database: Sync {
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault>;
     /// How many connections may load at once to any use, at most `wanted`.
     fn loaders(&self, wanted: u32) -> u32;
+    /// File descriptors one control connection needs.
+    fn descriptors_per_control(&self) -> u64;
 }
 
 /// Something whose sessions can be measured.

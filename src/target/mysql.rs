@@ -171,6 +171,10 @@ impl Database for MySqlTarget {
     fn loaders(&self, wanted: u32) -> u32 {
         wanted
     }
+
+    fn descriptors_per_control(&self) -> u64 {
+        self.descriptors_per_session()
+    }
 }
 
 /// A connection with the event loop it lives on. It says goodbye when it is dropped, since a server counts and logs a

@@ -105,6 +105,10 @@ impl Database for SqliteTarget {
     fn loaders(&self, _wanted: u32) -> u32 {
         1
     }
+
+    fn descriptors_per_control(&self) -> u64 {
+        self.descriptors_per_session()
+    }
 }
 
 pub struct SqliteSession {
