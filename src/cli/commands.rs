@@ -230,14 +230,14 @@ impl Job {
             }
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
-                load::check_tables(&target, &self.plan)?;
-                let facts = target.control()?.facts()?;
+                load::check_tables(&target, &self.plan, interrupted)?;
+                let facts = target.control(interrupted)?.facts()?;
                 self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
-                load::check_tables(&database, &self.plan)?;
-                let mut control = database.control()?;
+                load::check_tables(&database, &self.plan, interrupted)?;
+                let mut control = database.control(interrupted)?;
                 let facts = control.facts()?;
                 if self.plan.writes() {
                     refuse_read_only(&facts)?;

@@ -121,9 +121,7 @@ fn show_error(line: impl Display) {
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> CliError {
         match error {
-            EngineError::InterruptedEarly | EngineError::InterruptedLoad { .. } => {
-                CliError::Interrupted(error.to_string())
-            }
+            EngineError::InterruptedEarly | EngineError::Interrupted { .. } => CliError::Interrupted(error.to_string()),
             _ => CliError::Run(error.to_string()),
         }
     }
@@ -131,7 +129,7 @@ impl From<EngineError> for CliError {
 
 impl From<crate::target::Fault> for CliError {
     fn from(fault: crate::target::Fault) -> CliError {
-        CliError::Run(fault.to_string())
+        EngineError::from(fault).into()
     }
 }
 

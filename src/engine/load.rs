@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{EngineError, Observer};
+use super::{EngineError, Observer, UNCHANGED, descriptors};
 use crate::target::{Control, Database, Dialect, render_literal};
 use crate::workload::plan::{Build, Index, Key, Plan, TableSet};
 
@@ -24,6 +24,10 @@ const SEGMENTS_PER_LOADER: u64 = 8;
 const LOOK: Duration = Duration::from_millis(20);
 /// Tables asked about in one query.
 const TABLES_PER_QUERY: usize = 100;
+
+/// What an interrupted command leaves behind, for its last line.
+const INCOMPLETE: &str = "what is there is incomplete, so run `oltpbench cleanup` before preparing again";
+const SOME_LEFT: &str = "run `oltpbench cleanup` again to drop the tables that are left";
 
 /// What `prepare` did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,11 +66,12 @@ pub fn prepare(
     interrupted: &AtomicBool,
 ) -> Result<Loaded, EngineError> {
     let dialect = database.dialect();
-    let mut control = database.control()?;
+    let mut control = database.control(interrupted)?;
     refuse_existing(control.as_mut(), dialect, plan)?;
     let limit = control.max_statement_bytes()?.min(STATEMENT_BYTES).saturating_sub(STATEMENT_MARGIN);
     drop(control);
-    let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted };
+    let mut crew =
+        Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted, left: INCOMPLETE };
 
     let tables = tables(plan);
     crew.each("Creating tables", "tables", &tables, |control, table| create_table(control, dialect, table))?;
@@ -96,9 +101,9 @@ pub fn prewarm(
     interrupted: &AtomicBool,
 ) -> Result<u64, EngineError> {
     let dialect = database.dialect();
-    refuse_missing(database.control()?.as_mut(), dialect, plan)?;
+    refuse_missing(database.control(interrupted)?.as_mut(), dialect, plan)?;
     let tables = tables(plan);
-    let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted };
+    let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted, left: UNCHANGED };
     crew.each("Reading tables", "tables", &tables, |control, table| {
         analyze(control, dialect, table)?;
         query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
@@ -120,9 +125,9 @@ pub fn cleanup(
     interrupted: &AtomicBool,
 ) -> Result<u64, EngineError> {
     let dialect = database.dialect();
-    let existing = existing(database.control()?.as_mut(), dialect, plan)?;
+    let existing = existing(database.control(interrupted)?.as_mut(), dialect, plan)?;
     let tables: Vec<Table<'_>> = tables(plan).into_iter().filter(|table| existing.contains(&table.name())).collect();
-    let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted };
+    let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted, left: SOME_LEFT };
     crew.each("Dropping tables", "tables", &tables, |control, table| {
         run(control, &dialect.drop_table(table.set, table.number), || format!("dropping {}", table.name()))
     })?;
@@ -130,8 +135,8 @@ pub fn cleanup(
 }
 
 /// Checks before a run that every table is there and holds the ids that the run will ask for.
-pub fn check_tables(database: &dyn Database, plan: &Plan) -> Result<(), EngineError> {
-    let mut control = database.control()?;
+pub fn check_tables(database: &dyn Database, plan: &Plan, interrupted: &AtomicBool) -> Result<(), EngineError> {
+    let mut control = database.control(interrupted)?;
     let dialect = database.dialect();
     refuse_missing(control.as_mut(), dialect, plan)?;
     if plan.resizes_tables {
@@ -191,10 +196,14 @@ struct Crew<'a> {
     loaders: u32,
     observer: &'a mut dyn Observer,
     interrupted: &'a AtomicBool,
+    /// What an interruption leaves behind.
+    left: &'static str,
 }
 
 /// What the connections of one step share.
-struct Step {
+struct Step<'a> {
+    database: &'a dyn Database,
+    interrupted: &'a AtomicBool,
     next: AtomicUsize,
     done: AtomicU64,
     stop: AtomicBool,
@@ -231,30 +240,34 @@ impl Crew<'_> {
         unit: &str,
         jobs: &[J],
         size: impl Fn(&J) -> u64,
-        job: impl Fn(&mut dyn Control, &J, &Step) -> Result<(), EngineError> + Sync,
+        job: impl Fn(&mut dyn Control, &J, &Step<'_>) -> Result<(), EngineError> + Sync,
     ) -> Result<(), EngineError> {
         let total: u64 = jobs.iter().map(size).sum();
         if total == 0 {
             return Ok(());
         }
-        let count = (self.loaders as usize).min(jobs.len());
+        let count = self.loaders.min(u32::try_from(jobs.len()).unwrap_or(u32::MAX));
+        descriptors::ensure(u64::from(count) * self.database.descriptors_per_control())?;
         let step = Step {
+            database: self.database,
+            interrupted: self.interrupted,
             next: AtomicUsize::new(0),
             done: AtomicU64::new(0),
             stop: AtomicBool::new(false),
             error: Mutex::new(None),
         };
         std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..count)
-                .map(|_| {
-                    scope.spawn(|| {
-                        if let Err(error) = step.take_jobs(self.database, jobs, &job) {
-                            step.stop.store(true, Ordering::Relaxed);
-                            step.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
-                        }
-                    })
-                })
-                .collect();
+            let mut workers = Vec::new();
+            for number in 0..count {
+                let body = || step.take_jobs(jobs, &job).unwrap_or_else(|error| step.fail(error));
+                match std::thread::Builder::new().spawn_scoped(scope, body) {
+                    Ok(worker) => workers.push(worker),
+                    Err(source) => {
+                        step.fail(EngineError::Thread { number, source });
+                        break;
+                    }
+                }
+            }
             loop {
                 let finished = workers.iter().all(|worker| worker.is_finished());
                 self.observer.progress(name, step.done.load(Ordering::Relaxed), total, unit);
@@ -264,28 +277,32 @@ impl Crew<'_> {
                 if self.interrupted.load(Ordering::Relaxed) {
                     step.stop.store(true, Ordering::Relaxed);
                 }
-
                 std::thread::park_timeout(LOOK);
             }
         });
-        if let Some(error) = step.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
-        }
-        match self.interrupted.load(Ordering::Relaxed) {
-            true => Err(EngineError::InterruptedLoad { step: name.to_lowercase() }),
-            false => Ok(()),
+        match step.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            None if !self.interrupted.load(Ordering::Relaxed) => Ok(()),
+            None | Some(EngineError::Interrupted { .. }) => {
+                Err(EngineError::Interrupted { step: name.to_lowercase(), left: self.left })
+            }
+            Some(error) => Err(error),
         }
     }
 }
 
-impl Step {
+impl Step<'_> {
+    /// Keeps the first error and stops the other connections.
+    fn fail(&self, error: EngineError) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+
     fn take_jobs<J>(
         &self,
-        database: &dyn Database,
         jobs: &[J],
-        job: impl Fn(&mut dyn Control, &J, &Step) -> Result<(), EngineError>,
+        job: impl Fn(&mut dyn Control, &J, &Step<'_>) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let mut control = database.control()?;
+        let mut control = self.database.control(self.interrupted)?;
         while !self.stop.load(Ordering::Relaxed) {
             let Some(next) = jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
             job(control.as_mut(), next, self)?;
@@ -339,7 +356,7 @@ fn load_segment(
     control: &mut dyn Control,
     load: &Load<'_>,
     segment: &Segment<'_>,
-    step: &Step,
+    step: &Step<'_>,
 ) -> Result<(), EngineError> {
     let Table { set, number } = segment.table;
     let prefix = load.dialect.insert_prefix(set, number);
@@ -449,11 +466,11 @@ fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> R
 }
 
 fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
-    control.run(sql).map(drop).map_err(|fault| EngineError::Statement { what: what(), fault })
+    control.run(sql).map(drop).map_err(|fault| EngineError::while_doing(what(), fault))
 }
 
 fn insert(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
-    control.insert(sql).map_err(|fault| EngineError::Statement { what: what(), fault })
+    control.insert(sql).map_err(|fault| EngineError::while_doing(what(), fault))
 }
 
 fn query(
@@ -461,5 +478,5 @@ fn query(
     sql: &str,
     what: impl Fn() -> String,
 ) -> Result<Vec<Vec<Option<String>>>, EngineError> {
-    control.rows(sql).map_err(|fault| EngineError::Statement { what: what(), fault })
+    control.rows(sql).map_err(|fault| EngineError::while_doing(what(), fault))
 }

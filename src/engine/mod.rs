@@ -16,7 +16,7 @@ mod worker;
 
 use crate::metrics::{Histogram, Interval};
 use crate::spec::RunSpec;
-use crate::target::Fault;
+use crate::target::{Fault, FaultClass};
 
 /// Hears what happens while it happens.
 pub trait Observer {
@@ -32,7 +32,7 @@ pub trait Observer {
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     #[error(
-        "this run needs {needed} open files and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf"
+        "{needed} open files are needed and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf, or use fewer --threads"
     )]
     Descriptors { needed: u64, limit: u64, kind: &'static str },
     #[error("{connected} of {threads} connections were open when one failed: {fault}")]
@@ -43,12 +43,35 @@ pub enum EngineError {
     WorkerDied,
     #[error("interrupted before the measurement began")]
     InterruptedEarly,
-    #[error("interrupted while {step}; what is there is incomplete, so run `oltpbench cleanup` before preparing again")]
-    InterruptedLoad { step: String },
+    /// `left` says what that leaves behind.
+    #[error("interrupted while {step}; {left}")]
+    Interrupted { step: String, left: &'static str },
     #[error("{what}: {fault}")]
     Statement { what: String, fault: Fault },
     #[error("{0}")]
-    Fault(#[from] Fault),
+    Fault(Fault),
     #[error("{0}")]
     Tables(String),
+}
+
+/// What an interruption leaves behind that changes nothing.
+const UNCHANGED: &str = "nothing was changed";
+
+impl EngineError {
+    /// A control connection's error while it did `what`.
+    fn while_doing(what: String, fault: Fault) -> EngineError {
+        match fault.class {
+            FaultClass::Interrupted => EngineError::Interrupted { step: what, left: UNCHANGED },
+            _ => EngineError::Statement { what, fault },
+        }
+    }
+}
+
+impl From<Fault> for EngineError {
+    fn from(fault: Fault) -> EngineError {
+        match fault.class {
+            FaultClass::Interrupted => EngineError::Interrupted { step: "connecting".into(), left: UNCHANGED },
+            _ => EngineError::Fault(fault),
+        }
+    }
 }

@@ -16,6 +16,12 @@ pub mod schema;
 pub mod simulated;
 pub mod sqlite;
 
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+
 use crate::workload::plan::{Argument, Arguments, Call};
 
 pub use schema::Dialect;
@@ -29,6 +35,8 @@ pub enum FaultClass {
     ConnectionLost,
     /// The transaction failed; the session goes on.
     Failed,
+    /// The user stopped the program while a control connection waited.
+    Interrupted,
 }
 
 impl FaultClass {
@@ -37,6 +45,7 @@ impl FaultClass {
             FaultClass::Retry => "retry",
             FaultClass::ConnectionLost => "connection lost",
             FaultClass::Failed => "failed",
+            FaultClass::Interrupted => "interrupted",
         }
     }
 }
@@ -80,9 +89,13 @@ pub trait Control {
 /// A database that can be prepared and cleaned up.
 pub trait Database: Sync {
     fn dialect(&self) -> Dialect;
-    fn control(&self) -> Result<Box<dyn Control>, Fault>;
+    /// Once `interrupted` is set, whatever the connection waits for ends with [`FaultClass::Interrupted`]; a statement on
+    /// a large table may take hours, so nothing else but the answer ends it.
+    fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault>;
     /// How many connections may load at once to any use, at most `wanted`.
     fn loaders(&self, wanted: u32) -> u32;
+    /// File descriptors one control connection needs.
+    fn descriptors_per_control(&self) -> u64;
 }
 
 /// Something whose sessions can be measured.
@@ -158,8 +171,33 @@ fn escaped(character: char, dialect: Dialect) -> impl Iterator<Item = char> {
     std::iter::repeat_n(character, if doubled { 2 } else { 1 })
 }
 
+/// How often a control connection that waits looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Waits for `work` until the user has enough of it. The connection is of no more use then.
+fn wait<T>(
+    runtime: &Runtime,
+    interrupted: &AtomicBool,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    runtime.block_on(async {
+        let mut work = std::pin::pin!(work);
+        while !interrupted.load(Ordering::Relaxed) {
+            if let Ok(done) = tokio::time::timeout(LOOK, work.as_mut()).await {
+                return done;
+            }
+        }
+        Err(Fault {
+            class: FaultClass::Interrupted,
+            code: 0,
+            sqlstate: String::new(),
+            message: "interrupted while waiting for an answer".into(),
+        })
+    })
+}
+
 /// The runtime inside a session: one thread, ended with the session.
-fn session_runtime() -> Result<tokio::runtime::Runtime, Fault> {
+fn session_runtime() -> Result<Runtime, Fault> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Fault {
         class: FaultClass::ConnectionLost,
         code: 0,

@@ -5,13 +5,16 @@
 //! ROLLBACK are text, since MySQL does not prepare BEGIN.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqlSafeStr};
 use tokio::runtime::Runtime;
 
-use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime};
+use super::{
+    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime, wait,
+};
 use crate::spec::{MySqlAddress, Protocol, SslMode};
 use crate::workload::plan::{Argument, Call, Plan};
 
@@ -95,26 +98,36 @@ impl MySqlTarget {
         options
     }
 
-    fn open(&self) -> Result<Link, Fault> {
+    fn open(&self, interrupted: &AtomicBool) -> Result<Link, Fault> {
         let runtime = session_runtime()?;
-        let connection = match self.connect_with(&runtime, self.options()) {
+        match self.log_in(&runtime, interrupted) {
+            Ok(connection) => Ok(Link { runtime, connection: Some(connection) }),
+            Err(fault) => {
+                // A name that is still being looked up keeps a thread, which must not keep the program.
+                runtime.shutdown_background();
+                Err(fault)
+            }
+        }
+    }
+
+    fn log_in(&self, runtime: &Runtime, interrupted: &AtomicBool) -> Result<MySqlConnection, Fault> {
+        let connect = |options: MySqlConnectOptions| wait(runtime, interrupted, self.connect_with(options));
+        match connect(self.options()) {
             // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
             // is refused. One login over TLS lets the server remember the password, after which a hash is enough.
             Err(fault) if fault.code == ACCESS_DENIED && self.address.socket.is_some() => {
                 let over_tls = self.options().ssl_mode(MySqlSslMode::Required);
-                match self.connect_with(&runtime, over_tls) {
-                    Ok(_) => self.connect_with(&runtime, self.options()),
+                match connect(over_tls) {
+                    Ok(_) => connect(self.options()),
                     Err(_) => Err(fault),
                 }
             }
             connected => connected,
-        }?;
-        Ok(Link { runtime, connection: Some(connection) })
+        }
     }
 
-    fn connect_with(&self, runtime: &Runtime, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
-        let connection = runtime.block_on(async { tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await });
-        match connection {
+    async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
+        match tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => Err(connect_fault(&self.address, error)),
             Err(_) => Err(Fault {
@@ -135,7 +148,8 @@ impl Target for MySqlTarget {
     type Session = MySqlSession;
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
-        let link = self.open()?;
+        // A worker that hangs is left behind by the engine, so nothing interrupts it here.
+        let link = self.open(&AtomicBool::new(false))?;
         Ok(MySqlSession { link, plan: Arc::clone(&self.plan), protocol: self.protocol, text: String::new() })
     }
 
@@ -150,12 +164,16 @@ impl Database for MySqlTarget {
         Dialect::MySql
     }
 
-    fn control(&self) -> Result<Box<dyn Control>, Fault> {
-        Ok(Box::new(MySqlControl { link: self.open()?, charset: Charset::Utf8 }))
+    fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
+        Ok(Box::new(MySqlControl { link: self.open(interrupted)?, charset: Charset::Utf8, interrupted }))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
         wanted
+    }
+
+    fn descriptors_per_control(&self) -> u64 {
+        self.descriptors_per_session()
     }
 }
 
@@ -172,11 +190,10 @@ impl Link {
         (&self.runtime, self.connection.as_mut().expect("a link is connected until it is dropped"))
     }
 
-    /// Sends text and reads the answer to its end; gives the number of rows it changed.
-    fn send(&mut self, sql: impl SqlSafeStr) -> Result<u64, Fault> {
+    /// Sends text and reads the answer to its end.
+    fn send(&mut self, sql: impl SqlSafeStr) -> Result<(), Fault> {
         let (runtime, connection) = self.parts();
-        let done = runtime.block_on(sqlx::raw_sql(sql).execute(connection));
-        done.map(|done| done.rows_affected()).map_err(fault)
+        runtime.block_on(sqlx::raw_sql(sql).execute(connection)).map(drop).map_err(fault)
     }
 }
 
@@ -199,7 +216,7 @@ pub struct MySqlSession {
 
 impl Session for MySqlSession {
     fn begin(&mut self, _writes: bool) -> Result<(), Fault> {
-        self.link.send("BEGIN").map(drop)
+        self.link.send("BEGIN")
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
@@ -207,7 +224,7 @@ impl Session for MySqlSession {
         let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
         if !prepared {
             render_text(sql, call.arguments, Dialect::MySql, &mut self.text);
-            return self.link.send(AssertSqlSafe(self.text.as_str())).map(drop);
+            return self.link.send(AssertSqlSafe(self.text.as_str()));
         }
         let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
         for argument in call.arguments.iter() {
@@ -223,17 +240,18 @@ impl Session for MySqlSession {
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
-        self.link.send("COMMIT").map(drop)
+        self.link.send("COMMIT")
     }
 
     fn rollback(&mut self) -> Result<(), Fault> {
-        self.link.send("ROLLBACK").map(drop)
+        self.link.send("ROLLBACK")
     }
 }
 
-struct MySqlControl {
+struct MySqlControl<'a> {
     link: Link,
     charset: Charset,
+    interrupted: &'a AtomicBool,
 }
 
 /// What the server takes this connection's text to be.
@@ -244,7 +262,7 @@ enum Charset {
     Database,
 }
 
-impl MySqlControl {
+impl MySqlControl<'_> {
     fn speak(&mut self, charset: Charset) -> Result<(), Fault> {
         if self.charset == charset {
             return Ok(());
@@ -266,9 +284,13 @@ impl MySqlControl {
     }
 }
 
-impl Control for MySqlControl {
+impl Control for MySqlControl<'_> {
     fn run(&mut self, sql: &str) -> Result<u64, Fault> {
-        self.link.send(AssertSqlSafe(sql))
+        let (runtime, connection) = self.link.parts();
+        wait(runtime, self.interrupted, async {
+            let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await;
+            done.map(|done| done.rows_affected()).map_err(fault)
+        })
     }
 
     /// Text in the database's own character set needs no conversion, which costs a server with latin1 tables (MariaDB's
@@ -280,7 +302,9 @@ impl Control for MySqlControl {
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
         let (runtime, connection) = self.link.parts();
-        let rows = runtime.block_on(sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection)).map_err(fault)?;
+        let rows = wait(runtime, self.interrupted, async {
+            sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection).await.map_err(fault)
+        })?;
         let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
         texts.collect::<Result<_, _>>().map_err(fault)
     }

@@ -6,13 +6,16 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::runtime::Runtime;
 
-use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime};
+use super::{
+    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime, wait,
+};
 use crate::spec::Protocol;
 use crate::workload::plan::{Argument, Call, Plan};
 
@@ -84,7 +87,7 @@ impl Database for SqliteTarget {
         Dialect::Sqlite
     }
 
-    fn control(&self) -> Result<Box<dyn Control>, Fault> {
+    fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder.filter(|folder| !folder.exists()) {
             return Err(Fault {
@@ -95,12 +98,16 @@ impl Database for SqliteTarget {
             });
         }
         let (runtime, connection) = self.open(self.options().create_if_missing(self.create))?;
-        Ok(Box::new(SqliteControl { connection, runtime }))
+        Ok(Box::new(SqliteControl { connection, runtime, interrupted }))
     }
 
     /// SQLite has one writer at a time; more connections would only wait for each other.
     fn loaders(&self, _wanted: u32) -> u32 {
         1
+    }
+
+    fn descriptors_per_control(&self) -> u64 {
+        self.descriptors_per_session()
     }
 }
 
@@ -153,16 +160,18 @@ impl Session for SqliteSession {
     }
 }
 
-struct SqliteControl {
+struct SqliteControl<'a> {
     connection: SqliteConnection,
     runtime: Runtime,
+    interrupted: &'a AtomicBool,
 }
 
-impl Control for SqliteControl {
+impl Control for SqliteControl<'_> {
     fn run(&mut self, sql: &str) -> Result<u64, Fault> {
-        let query = sqlx::raw_sql(AssertSqlSafe(sql));
-        let done = self.runtime.block_on(query.execute(&mut self.connection));
-        done.map(|done| done.rows_affected()).map_err(fault)
+        wait(&self.runtime, self.interrupted, async {
+            let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.connection).await;
+            done.map(|done| done.rows_affected()).map_err(fault)
+        })
     }
 
     fn insert(&mut self, sql: &str) -> Result<(), Fault> {
@@ -170,8 +179,9 @@ impl Control for SqliteControl {
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
-        let query = sqlx::raw_sql(AssertSqlSafe(sql));
-        let rows = self.runtime.block_on(query.fetch_all(&mut self.connection)).map_err(fault)?;
+        let rows = wait(&self.runtime, self.interrupted, async {
+            sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await.map_err(fault)
+        })?;
         let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
         texts.collect::<Result<_, _>>().map_err(fault)
     }
