@@ -14,7 +14,8 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::runtime::Runtime;
 
 use super::{
-    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime, wait,
+    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, placeholders, render_text, session_runtime,
+    wait,
 };
 use crate::spec::Protocol;
 use crate::workload::plan::{Argument, Call, Plan};
@@ -136,7 +137,8 @@ impl Session for SqliteSession {
         let sql = self.plan.sql(&call);
         let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
         if !prepared {
-            render_text(sql, call.arguments, Dialect::Sqlite, &mut self.text);
+            self.text.clear();
+            render_text(sql, placeholders(sql), call.arguments, Dialect::Sqlite, &mut self.text);
             let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
             return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
         }
