@@ -90,6 +90,23 @@ fn every_workload_counts_what_the_server_counts() {
 }
 
 #[test]
+fn the_document_holds_what_the_servers_own_counters_rose_by() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--threads", "4", "--time", "1"];
+        let run = report(&[&arguments[..], &["--warmup-time", "0.3"], &SMALL[..]].concat());
+        assert!((0.5..10.0).contains(&number(&run, "server.elapsed_s")), "{}", run["server"]);
+        let selects = run["server"]["counters"]["Com_select"].as_u64().unwrap();
+        // The readings are made a little after the window's ends, while up to four statements are in flight.
+        let after = count(&run, "totals.reads") + count(&run, "drained.reads");
+        assert!(selects > 0 && selects <= after + 4, "{selects} of {after}");
+        assert!(run["server"]["counters"]["Threads_running"].is_null(), "a level is no counter");
+        let known = run["findings"].as_array().unwrap().iter().all(|f| f["code"] != "server-counters-unknown");
+        assert!(known, "{}", run["findings"]);
+    }
+}
+
+#[test]
 fn a_run_that_is_ended_by_time_counts_what_was_in_flight_apart() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);

@@ -18,7 +18,7 @@ use crate::spec::{Protocol, RunSpec, TargetAddress};
 use crate::target::mysql::MySqlTarget;
 use crate::target::simulated::SimulatedTarget;
 use crate::target::sqlite::SqliteTarget;
-use crate::target::{Control, Database, Facts, first_number};
+use crate::target::{Control, Database, Facts, Target, first_number};
 use crate::workload::plan::Plan;
 use crate::workload::{RandomSettings, Settings, Workload};
 
@@ -204,6 +204,22 @@ struct Job {
     wanted: PsMode,
 }
 
+/// What is known before a measurement begins.
+struct Ready<'a> {
+    facts: Facts,
+    protocol: Protocol,
+    findings: Vec<Finding>,
+    /// Where the server's own counters are read.
+    server: Option<&'a dyn Database>,
+}
+
+impl Ready<'_> {
+    /// Of a target that keeps no counters.
+    fn plain(facts: Facts, protocol: Protocol) -> Ready<'static> {
+        Ready { facts, protocol, findings: Vec::new(), server: None }
+    }
+}
+
 /// What came of it.
 struct Outcome {
     measurement: Measurement,
@@ -226,13 +242,13 @@ impl Job {
         match &self.address {
             TargetAddress::Simulated(simulation) => {
                 let (target, facts) = (SimulatedTarget::new(simulation.clone()), simulated_facts());
-                self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
+                self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
                 load::check_tables(&target, &self.plan, interrupted)?;
                 let facts = target.control(interrupted)?.facts()?;
-                self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
+                self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
@@ -243,25 +259,28 @@ impl Job {
                     refuse_read_only(&facts)?;
                 }
                 let (protocol, findings) = self.fitting_protocol(wanted, control.as_mut())?;
+                // Its place is for the connection that reads the server's counters.
+                drop(control);
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
-                self.measure_on(target, facts, protocol, findings, console, interrupted)
+                let ready = Ready { facts, protocol, findings, server: Some(&database) };
+                self.measure_on(target, ready, console, interrupted)
             }
         }
     }
 
-    fn measure_on<T: crate::target::Target>(
+    fn measure_on<T: Target>(
         &self,
         target: T,
-        facts: Facts,
-        protocol: Protocol,
-        findings: Vec<Finding>,
+        ready: Ready<'_>,
         console: &mut Console,
         interrupted: &AtomicBool,
     ) -> Result<Outcome, CliError> {
+        let Ready { facts, protocol, findings, server } = ready;
         for finding in &findings {
             super::show_error(format_args!("{}; {}", finding.message, finding.advice));
         }
-        let (measurement, ending) = measure::run(target, Arc::clone(&self.plan), &self.spec, console, interrupted)?;
+        let (measurement, ending) =
+            measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
         Ok(Outcome { measurement, ending, facts, protocol, findings })
     }
 

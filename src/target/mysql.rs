@@ -4,6 +4,7 @@
 //! one of them is set explicitly here so that the server sees what sysbench's client would send. BEGIN, COMMIT and
 //! ROLLBACK are text, since MySQL does not prepare BEGIN.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -52,6 +53,42 @@ const VARIABLES: [&str; 24] = [
     "version",
     "version_comment",
 ];
+
+/// Beginnings of the names of status variables that say what a run cost the server.
+const COUNTERS: [&str; 24] = [
+    "Aborted_",
+    "Bytes_",
+    "Com_",
+    "Connections",
+    "Created_tmp_",
+    "Handler_",
+    "Innodb_buffer_pool_read",
+    "Innodb_buffer_pool_wait_free",
+    "Innodb_buffer_pool_write_requests",
+    "Innodb_data_",
+    "Innodb_dblwr_",
+    "Innodb_deadlocks",
+    "Innodb_log_",
+    "Innodb_os_log_",
+    "Innodb_pages_",
+    "Innodb_row_lock_",
+    "Innodb_rows_",
+    "Opened_",
+    "Queries",
+    "Questions",
+    "Select_",
+    "Slow_queries",
+    "Sort_",
+    "Table_",
+];
+
+/// Parts of the names of those among them that also fall: levels, averages and highest values.
+const LEVELS: [&str; 4] = ["pending", "current", "_avg", "_max"];
+
+fn is_counter(name: &str) -> bool {
+    let begins = COUNTERS.iter().any(|beginning| name.starts_with(beginning));
+    begins && !LEVELS.iter().any(|part| name.contains(part))
+}
 
 pub struct MySqlTarget {
     address: MySqlAddress,
@@ -327,6 +364,15 @@ impl Control for MySqlControl<'_> {
             false => "MySQL",
         };
         Ok(Facts { version: format!("{product} {version}"), variables })
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault> {
+        let rows = self.rows("SHOW GLOBAL STATUS")?;
+        let counter = |row: Vec<Option<String>>| match <[Option<String>; 2]>::try_from(row) {
+            Ok([Some(name), Some(value)]) if is_counter(&name) => value.parse().ok().map(|value| (name, value)),
+            _ => None,
+        };
+        Ok(rows.into_iter().filter_map(counter).collect())
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
