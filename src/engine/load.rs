@@ -92,7 +92,8 @@ pub fn prepare(
     Ok(Loaded { tables: tables.len() as u64, rows })
 }
 
-/// Reads every table and every secondary index once, so that the server's cache holds them.
+/// Reads every table and every secondary index once, so that the server's cache holds them. It writes nothing, so that it
+/// serves a read-only server too.
 pub fn prewarm(
     database: &dyn Database,
     plan: &Plan,
@@ -105,7 +106,6 @@ pub fn prewarm(
     let tables = tables(plan);
     let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted, left: UNCHANGED };
     crew.each("Reading tables", "tables", &tables, |control, table| {
-        analyze(control, dialect, table)?;
         query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
         for index in &table.set.indexes {
             let sql = dialect.read_index(table.set, index, table.number);
@@ -397,8 +397,14 @@ fn load_segment(
 }
 
 fn analyze(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) -> Result<(), EngineError> {
-    // MySQL answers ANALYZE with rows, so it is a query.
-    query(control, &dialect.analyze(table.set, table.number), || format!("analyzing {}", table.name())).map(drop)
+    let sql = dialect.analyze(table.set, table.number);
+    let rows = query(control, &sql, || format!("analyzing {}", table.name()))?;
+    // MySQL answers with rows of table, operation, kind of message and message, and even an error is one.
+    let cell = |row: &[Option<String>], column: usize| row.get(column).cloned().flatten().unwrap_or_default();
+    match rows.iter().find(|row| cell(row, 2).eq_ignore_ascii_case("error")) {
+        Some(row) => Err(EngineError::Tables(format!("analyzing {}: the server says: {}", table.name(), cell(row, 3)))),
+        None => Ok(()),
+    }
 }
 
 fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineError> {
