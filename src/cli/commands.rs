@@ -81,12 +81,16 @@ fn load_tables(
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
     super::show(format_args!(
-        "Prepared {} tables with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
-        loaded.tables,
+        "Prepared {} with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
+        tables_in_words(loaded.tables),
         loaded.rows,
         loaded.rows as f64 / seconds.max(1e-3),
     ));
     Ok(())
+}
+
+fn tables_in_words(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "table" } else { "tables" })
 }
 
 pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
@@ -97,7 +101,11 @@ pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let tables = load::prewarm(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    super::show(format_args!("Read {tables} tables and their indexes in {:.1} s", started.elapsed().as_secs_f64()));
+    super::show(format_args!(
+        "Read {} with all indexes in {:.1} s",
+        tables_in_words(tables),
+        started.elapsed().as_secs_f64()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +116,7 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let dropped = load::cleanup(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    super::show(format_args!("Dropped {dropped} tables of {}", address.redacted()));
+    super::show(format_args!("Dropped {} of {}", tables_in_words(dropped), address.redacted()));
     Ok(ExitCode::SUCCESS)
 }
 
