@@ -118,9 +118,11 @@ pub struct Facts {
     pub variables: Vec<(String, String)>,
 }
 
-/// The value in the first column of the first row, as a number.
-pub fn first_number(rows: &[Vec<Option<String>>]) -> Option<u64> {
-    rows.first()?.first()?.as_ref()?.parse().ok()
+impl Facts {
+    /// A setting's value, if the server has it.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// Replaces the `?` placeholders of `sql` by literals, for statements that are sent as text. A `?` inside quotes stays.
