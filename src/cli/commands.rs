@@ -1,4 +1,6 @@
 //! What each command does: it makes a target and a plan, hands them to the engine, and prints what comes back.
+//!
+//! May import everything; clap's types go no further than here.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -2,7 +2,9 @@
 //!
 //! Loading is parallel across tables and inside them: the rows of a table are cut into segments, each of which one
 //! connection inserts in primary-key order, so that pages fill from left to right however many connections load.
-//! Row content is a function of (seed, table, id) alone, so it does not depend on how the work was cut.
+//! Row content is a function of (seed, set, table, id) alone, so it does not depend on how the work was cut.
+//!
+//! Must not import: `metrics`, `report`, `cli`.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

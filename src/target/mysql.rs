@@ -3,6 +3,8 @@
 //! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
 //! one of them is set explicitly here so that the server sees what sysbench's client would send. BEGIN, COMMIT and
 //! ROLLBACK are text, since MySQL does not prepare BEGIN.
+//!
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -2,6 +2,8 @@
 //!
 //! Each statement takes the same service time (BEGIN and COMMIT take none); during the stall every statement waits
 //! until the stall is over. With a service time of 0 it measures what the engine itself costs.
+//!
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};

@@ -3,6 +3,8 @@
 //! Opened in WAL mode, so that readers and the one writer do not wait for each other, with synchronous = NORMAL (a
 //! commit does not wait for the disk) and a busy timeout; a writing transaction starts with BEGIN IMMEDIATE, since
 //! a lock that is upgraded later fails at once instead of waiting. Its figures say nothing of a server's.
+//!
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
