@@ -29,15 +29,15 @@ fn sysbench(server: &Server, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// What the server was sent meanwhile by the tests' user, in order.
-fn logged(server: &Server, work: impl FnOnce()) -> Vec<String> {
+/// What the server was sent meanwhile by the tests' user, in order: the kind of message and what it said.
+fn logged(server: &Server, work: impl FnOnce()) -> Vec<(String, String)> {
     server.sql("SET GLOBAL log_output='TABLE'; TRUNCATE mysql.general_log; SET GLOBAL general_log=ON");
     work();
     let rows = server.sql(
-        "SET GLOBAL general_log=OFF; SELECT argument FROM mysql.general_log
-         WHERE user_host LIKE 'sysbench%' AND command_type IN ('Query', 'Execute')",
+        "SET GLOBAL general_log=OFF; SELECT command_type, argument FROM mysql.general_log
+         WHERE user_host LIKE 'sysbench%'",
     );
-    rows.into_iter().filter_map(|row| row.into_iter().next()).map(|statement| normal(&statement)).collect()
+    rows.into_iter().map(|row| (row[0].clone(), normal(&row[1]))).collect()
 }
 
 /// A statement with white space and values made the same: numbers become N, texts 'S', lists of rows one row.
@@ -73,12 +73,38 @@ fn normal(statement: &str) -> String {
     shorter
 }
 
-/// Statements of a transaction; what connecting and checking sends is left out.
-fn of_run(statements: Vec<String>) -> Vec<String> {
-    let own = |statement: &String| {
-        statement.contains("sbtestN") && !statement.contains("MIN(") || statement == "BEGIN" || statement == "COMMIT"
-    };
-    statements.into_iter().filter(own).collect()
+/// What oltpbench asks before a run, each once at most; sysbench asks nothing.
+const CHECKS: [&str; 4] = [
+    "SHOW GLOBAL VARIABLES WHERE Variable_name IN(",
+    "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN(",
+    "SELECT 'S', MIN(id), MAX(id) FROM sbtestN",
+    "SELECT @@max_prepared_stmt_count",
+];
+
+/// The statements of the transactions and how each was sent. Only the given checks, preparing, closing and leaving may
+/// come beside them.
+fn of_run(log: Vec<(String, String)>, checks: &[&str]) -> Vec<String> {
+    let mut asked = Vec::new();
+    let mut statements = Vec::new();
+    for (message, statement) in log {
+        match message.as_str() {
+            "Prepare" | "Close stmt" | "Quit" => {}
+            // sysbench prepares these two where the server can; see ARCHITECTURE.md.
+            "Query" | "Execute" if statement == "BEGIN" || statement == "COMMIT" => statements.push(statement),
+            "Query" | "Execute" => match checks.iter().find(|check| statement.starts_with(**check)) {
+                Some(check) => {
+                    assert!(!asked.contains(check), "asked twice: {statement}");
+                    asked.push(*check);
+                }
+                None => {
+                    assert!(statement.contains("sbtestN"), "neither a check nor of a transaction: {statement}");
+                    statements.push(format!("{message} {statement}"));
+                }
+            },
+            _ => panic!("an unexpected message: {message} {statement}"),
+        }
+    }
+    statements
 }
 
 /// How often each statement came.
@@ -114,15 +140,16 @@ fn every_workload_sends_what_sysbench_sends() {
             if theirs.is_none() {
                 return;
             }
-            let theirs = of_run(statements);
+            let theirs = of_run(statements, &[]);
             if name == "bulk_insert" {
                 server.sql("TRUNCATE sbtest.sbtest1");
             }
             let events = if name == "bulk_insert" { "--events=1" } else { "--events=10" };
-            let ours = of_run(logged(&server, || {
+            let log = logged(&server, || {
                 let run = ["run", "--workload", name, "--url", &url, "--threads=1", events, &ps];
                 succeed(&[&run[..], ours_size].concat());
-            }));
+            });
+            let ours = of_run(log, &CHECKS);
             assert!(!theirs.is_empty(), "{name} {mode}");
             assert_eq!(counted(&ours), counted(&theirs), "{name} {mode}");
             assert_eq!(ours, theirs, "{name} {mode}: the order");
@@ -162,9 +189,10 @@ fn prepare_makes_the_tables_that_sysbench_makes() {
             succeed(&[&["prepare", "--url", &url], &SIZE[..], knobs].concat());
         });
         assert_eq!(shapes(&server), their_shapes, "{knobs:?}");
-        let ddl = |log: &[String]| {
+        let ddl = |log: &[(String, String)]| {
+            let statements = log.iter().map(|(_, statement)| statement);
             let mut ddl: Vec<String> =
-                log.iter().filter(|statement| statement.starts_with("CREATE")).cloned().collect();
+                statements.filter(|statement| statement.starts_with("CREATE")).cloned().collect();
             ddl.sort();
             ddl
         };
