@@ -1,4 +1,6 @@
 //! What each command does: it makes a target and a plan, hands them to the engine, and prints what comes back.
+//!
+//! May import everything; clap's types go no further than here.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use crate::spec::{Protocol, RunSpec, TargetAddress};
 use crate::target::mysql::MySqlTarget;
 use crate::target::simulated::SimulatedTarget;
 use crate::target::sqlite::SqliteTarget;
-use crate::target::{Control, Database, Facts, first_number};
+use crate::target::{Database, Facts, Target};
 use crate::workload::plan::Plan;
 use crate::workload::{RandomSettings, Settings, Workload};
 
@@ -81,12 +83,16 @@ fn load_tables(
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
     super::show(format_args!(
-        "Prepared {} tables with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
-        loaded.tables,
+        "Prepared {} with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
+        tables_in_words(loaded.tables),
         loaded.rows,
         loaded.rows as f64 / seconds.max(1e-3),
     ));
     Ok(())
+}
+
+fn tables_in_words(count: u64) -> String {
+    format!("{count} {}", if count == 1 { "table" } else { "tables" })
 }
 
 pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
@@ -97,7 +103,11 @@ pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let tables = load::prewarm(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    super::show(format_args!("Read {tables} tables and their indexes in {:.1} s", started.elapsed().as_secs_f64()));
+    super::show(format_args!(
+        "Read {} with all indexes in {:.1} s",
+        tables_in_words(tables),
+        started.elapsed().as_secs_f64()
+    ));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -108,7 +118,7 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let dropped = load::cleanup(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    super::show(format_args!("Dropped {dropped} tables of {}", address.redacted()));
+    super::show(format_args!("Dropped {} of {}", tables_in_words(dropped), address.redacted()));
     Ok(ExitCode::SUCCESS)
 }
 
@@ -204,6 +214,22 @@ struct Job {
     wanted: PsMode,
 }
 
+/// What is known before a measurement begins.
+struct Ready<'a> {
+    facts: Facts,
+    protocol: Protocol,
+    findings: Vec<Finding>,
+    /// Where the server's own counters are read.
+    server: Option<&'a dyn Database>,
+}
+
+impl Ready<'_> {
+    /// Of a target that keeps no counters.
+    fn plain(facts: Facts, protocol: Protocol) -> Ready<'static> {
+        Ready { facts, protocol, findings: Vec::new(), server: None }
+    }
+}
+
 /// What came of it.
 struct Outcome {
     measurement: Measurement,
@@ -226,76 +252,71 @@ impl Job {
         match &self.address {
             TargetAddress::Simulated(simulation) => {
                 let (target, facts) = (SimulatedTarget::new(simulation.clone()), simulated_facts());
-                self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
+                self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
                 load::check_tables(&target, &self.plan, interrupted)?;
                 let facts = target.control(interrupted)?.facts()?;
-                self.measure_on(target, facts, wanted, Vec::new(), console, interrupted)
+                self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
-                load::check_tables(&database, &self.plan, interrupted)?;
-                let mut control = database.control(interrupted)?;
-                let facts = control.facts()?;
+                let facts = database.control(interrupted)?.facts()?;
                 if self.plan.writes() {
                     refuse_read_only(&facts)?;
                 }
-                let (protocol, findings) = self.fitting_protocol(wanted, control.as_mut())?;
+                load::check_tables(&database, &self.plan, interrupted)?;
+                let (protocol, findings) = self.fitting_protocol(wanted, &facts);
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
-                self.measure_on(target, facts, protocol, findings, console, interrupted)
+                let ready = Ready { facts, protocol, findings, server: Some(&database) };
+                self.measure_on(target, ready, console, interrupted)
             }
         }
     }
 
-    fn measure_on<T: crate::target::Target>(
+    fn measure_on<T: Target>(
         &self,
         target: T,
-        facts: Facts,
-        protocol: Protocol,
-        findings: Vec<Finding>,
+        ready: Ready<'_>,
         console: &mut Console,
         interrupted: &AtomicBool,
     ) -> Result<Outcome, CliError> {
+        let Ready { facts, protocol, findings, server } = ready;
         for finding in &findings {
             super::show_error(format_args!("{}; {}", finding.message, finding.advice));
         }
-        let (measurement, ending) = measure::run(target, Arc::clone(&self.plan), &self.spec, console, interrupted)?;
+        let (measurement, ending) =
+            measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
         Ok(Outcome { measurement, ending, facts, protocol, findings })
     }
 
     /// Prepared statements if the server can hold all that the run may need, text otherwise.
-    fn fitting_protocol(
-        &self,
-        wanted: Protocol,
-        control: &mut dyn Control,
-    ) -> Result<(Protocol, Vec<Finding>), CliError> {
+    fn fitting_protocol(&self, wanted: Protocol, facts: &Facts) -> (Protocol, Vec<Finding>) {
         let needed = u64::from(self.spec.threads) * MySqlTarget::prepared_statements_per_session(&self.plan);
-        if wanted == Protocol::Text || needed == 0 {
-            return Ok((wanted, Vec::new()));
-        }
-        let Some(limit) = first_number(&control.rows("SELECT @@max_prepared_stmt_count")?) else {
-            return Ok((wanted, Vec::new()));
-        };
-        if needed <= limit {
-            return Ok((wanted, Vec::new()));
+        // Proxies and compatible servers may have no such limit.
+        let limit = facts.variable("max_prepared_stmt_count").and_then(|limit| limit.parse().ok());
+        let limit = limit.unwrap_or(u64::MAX);
+        if wanted == Protocol::Text || needed <= limit {
+            return (wanted, Vec::new());
         }
         let finding = Finding::new(
             "prepared-replaced-by-text",
             format!("the run needs up to {needed} prepared statements and the server allows {limit}: text is sent"),
             format!("for prepared statements raise max_prepared_stmt_count to {needed} (at most 4194304)"),
         );
-        Ok((Protocol::Text, vec![finding]))
+        (Protocol::Text, vec![finding])
     }
 }
 
 fn refuse_read_only(facts: &Facts) -> Result<(), CliError> {
-    match facts.variables.iter().any(|(name, value)| name == "read_only" && value == "ON") {
-        false => Ok(()),
-        true => Err(CliError::Run(
-            "the server is read-only and this workload writes; use the primary's address, or --mode read-only".into(),
-        )),
+    // MariaDB's read_only has more values than ON and OFF; an Aurora reader is known by innodb_read_only.
+    let names = ["read_only", "super_read_only", "innodb_read_only"];
+    match names.into_iter().find(|name| facts.variable(name).is_some_and(|value| value != "OFF")) {
+        None => Ok(()),
+        Some(name) => Err(CliError::Run(format!(
+            "the server is read-only ({name} is on) and this workload writes; use the primary's address, or --mode read-only"
+        ))),
     }
 }
 
@@ -412,4 +433,35 @@ fn demo_run(
     let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
     let described = described(workload.name(), &job.spec, outcome.protocol, &RandomSettings::default());
     Ok(outcome.report(described, address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_a_limit_of_prepared_statements_gets_them() {
+        let plan = demo_plan(&Workload::load("oltp_point_select").unwrap()).unwrap();
+        let address = TargetAddress::Simulated(Default::default());
+        let spec = RunSpec {
+            threads: DEMO_THREADS,
+            time: None,
+            events: None,
+            warmup_time: Duration::ZERO,
+            interval: Duration::from_secs(1),
+            seed: 0,
+            max_retries: 0,
+            max_error_rate: 0.0,
+            forced_shutdown: Duration::ZERO,
+            longest_outage: Duration::ZERO,
+        };
+        let job = Job { address, plan: Arc::new(plan), spec, wanted: PsMode::Auto };
+        let limited = |limit: &str| Facts {
+            variables: vec![("max_prepared_stmt_count".into(), limit.into())],
+            ..Facts::default()
+        };
+        assert_eq!(job.fitting_protocol(Protocol::Prepared, &Facts::default()).0, Protocol::Prepared);
+        assert_eq!(job.fitting_protocol(Protocol::Prepared, &limited("16")).0, Protocol::Prepared);
+        assert_eq!(job.fitting_protocol(Protocol::Prepared, &limited("15")).0, Protocol::Text);
+    }
 }

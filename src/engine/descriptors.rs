@@ -1,4 +1,6 @@
 //! Open files: each connection needs some, and the usual soft limit of 1024 is too low for many connections.
+//!
+//! Must not import: anything but the rest of `engine`.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 

@@ -2,8 +2,11 @@
 //!
 //! Loading is parallel across tables and inside them: the rows of a table are cut into segments, each of which one
 //! connection inserts in primary-key order, so that pages fill from left to right however many connections load.
-//! Row content is a function of (seed, table, id) alone, so it does not depend on how the work was cut.
+//! Row content is a function of (seed, set, table, id) alone, so it does not depend on how the work was cut.
+//!
+//! Must not import: `metrics`, `report`, `cli`.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -92,7 +95,8 @@ pub fn prepare(
     Ok(Loaded { tables: tables.len() as u64, rows })
 }
 
-/// Reads every table and every secondary index once, so that the server's cache holds them.
+/// Reads every table and every secondary index once, so that the server's cache holds them. It writes nothing, so that it
+/// serves a read-only server too.
 pub fn prewarm(
     database: &dyn Database,
     plan: &Plan,
@@ -105,7 +109,6 @@ pub fn prewarm(
     let tables = tables(plan);
     let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted, left: UNCHANGED };
     crew.each("Reading tables", "tables", &tables, |control, table| {
-        analyze(control, dialect, table)?;
         query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
         for index in &table.set.indexes {
             let sql = dialect.read_index(table.set, index, table.number);
@@ -144,16 +147,12 @@ pub fn check_tables(database: &dyn Database, plan: &Plan, interrupted: &AtomicBo
     }
     for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
         let parts = chunk.iter().map(|table| {
-            let key = key_column(table.set);
-            format!("SELECT MIN({key}), MAX({key}) FROM {}", table.name())
+            let (name, key) = (table.name(), key_column(table.set));
+            format!("SELECT '{name}', MIN({key}), MAX({key}) FROM {name}")
         });
-        // UNION ALL promises no order, but each part names its table.
-        let parts = chunk
-            .iter()
-            .zip(parts)
-            .map(|(table, part)| part.replacen("SELECT ", &format!("SELECT '{}', ", table.name()), 1));
-        let rows =
-            query(control.as_mut(), &parts.collect::<Vec<_>>().join(" UNION ALL "), || "reading table sizes".into())?;
+        let sql = parts.collect::<Vec<_>>().join(" UNION ALL ");
+        let rows = query(control.as_mut(), &sql, || "reading table sizes".into())?;
+        // UNION ALL promises no order, but each row names its table.
         for table in chunk {
             let row = rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(&table.name()));
             let id = |column: usize| row.and_then(|row| row.get(column)).and_then(Option::as_deref);
@@ -397,8 +396,14 @@ fn load_segment(
 }
 
 fn analyze(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) -> Result<(), EngineError> {
-    // MySQL answers ANALYZE with rows, so it is a query.
-    query(control, &dialect.analyze(table.set, table.number), || format!("analyzing {}", table.name())).map(drop)
+    let sql = dialect.analyze(table.set, table.number);
+    let rows = query(control, &sql, || format!("analyzing {}", table.name()))?;
+    // MySQL answers with rows of table, operation, kind of message and message, and even an error is one.
+    let cell = |row: &[Option<String>], column: usize| row.get(column).cloned().flatten().unwrap_or_default();
+    match rows.iter().find(|row| cell(row, 2).eq_ignore_ascii_case("error")) {
+        Some(row) => Err(EngineError::Tables(format!("analyzing {}: the server says: {}", table.name(), cell(row, 3)))),
+        None => Ok(()),
+    }
 }
 
 fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineError> {
@@ -428,8 +433,8 @@ fn key_column(set: &TableSet) -> &str {
     }
 }
 
-fn existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Vec<String>, EngineError> {
-    let mut found = Vec::new();
+fn existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<HashSet<String>, EngineError> {
+    let mut found = HashSet::new();
     for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
         let names: Vec<String> = chunk.iter().map(Table::name).collect();
         let rows = query(control, &dialect.existing_tables(&names), || "listing tables".into())?;

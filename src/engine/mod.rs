@@ -3,11 +3,13 @@
 //! * [`run`]: one measurement, from connecting to draining.
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
+//! * [`counters`]: the server's own counters over the window.
 //! * [`load`]: prepare, prewarm, cleanup, and the check that a run's tables are there.
 //!
 //! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
 //! an [`Observer`].
 
+mod counters;
 mod descriptors;
 pub mod load;
 pub mod run;

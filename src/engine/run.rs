@@ -11,12 +11,12 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Schedule, Tickets};
 use super::worker::{self, Clock, Shared, Worker};
-use super::{EngineError, Observer, descriptors};
+use super::{EngineError, Observer, counters, descriptors};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
 use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
-use crate::target::{Fault, Target};
+use crate::target::{Database, Fault, Target};
 use crate::workload::plan::{Kind, Plan};
 
 /// How many connections are being opened at any moment, so that a thousand logins do not hit the server at once.
@@ -69,15 +69,18 @@ pub enum Ending {
     ServerLost,
 }
 
-/// Measures `plan` on `target`. `interrupted` is looked at throughout; once it is set the run ends with what it has.
+/// Measures `plan` on `target`; `server` is where its counters can be read. `interrupted` is looked at throughout; once it
+/// is set the run ends with what it has.
 pub fn run<T: Target>(
     target: T,
     plan: Arc<Plan>,
     spec: &RunSpec,
+    server: Option<&dyn Database>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
-    descriptors::ensure(u64::from(spec.threads) * target.descriptors_per_session())?;
+    let for_counters = server.map_or(0, |server| server.descriptors_per_control());
+    descriptors::ensure(u64::from(spec.threads) * target.descriptors_per_session() + for_counters)?;
     let shared = Arc::new(Shared {
         target,
         plan,
@@ -89,9 +92,20 @@ pub fn run<T: Target>(
         away: AtomicU32::new(0),
         recorder: OnceLock::new(),
     });
+    let (measured, server) =
+        counters::beside(server, &shared, || connect_and_measure(&shared, spec, observer, interrupted));
+    measured.map(|(measurement, ending)| (Measurement { server, ..measurement }, ending))
+}
+
+fn connect_and_measure<T: Target>(
+    shared: &Arc<Shared<T>>,
+    spec: &RunSpec,
+    observer: &mut dyn Observer,
+    interrupted: &AtomicBool,
+) -> Result<(Measurement, Ending), EngineError> {
     let gate = Arc::new(Gate::default());
     let (sender, events) = channel();
-    let spawn = |number| spawn_worker(&shared, &gate, number, sender.clone());
+    let spawn = |number| spawn_worker(shared, &gate, number, sender.clone());
     if let Err(error) = connect_all(spec.threads, spawn, &events, observer, interrupted) {
         gate.decide(false);
         return Err(error);
@@ -109,7 +123,7 @@ pub fn run<T: Target>(
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(Recorder::new(window, shards));
     gate.decide(true);
-    Ok(Coordinator::new(&shared, spec, &events, started_at).measure(observer, interrupted))
+    Ok(Coordinator::new(shared, spec, &events, started_at).measure(observer, interrupted))
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -339,6 +353,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             series: series.intervals,
             client,
+            server: None,
         }
     }
 }
@@ -452,7 +467,7 @@ mod tests {
             longest_outage: Duration::from_millis(300),
         };
         let target = Failing { good: 50, then, gone: Arc::default() };
-        run(target, Arc::new(plan), &spec, &mut Silent, &AtomicBool::new(false)).unwrap()
+        run(target, Arc::new(plan), &spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
     }
 
     fn sum(series: &[Interval]) -> u64 {

@@ -3,6 +3,7 @@
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
 //! * [`series`]: those intervals in order, and their sums.
 //! * [`client`]: what this machine and this process used meanwhile.
+//! * [`server`]: what the server's own counters rose by.
 //!
 //! Times are nanoseconds since the run's origin; histograms hold nanoseconds with three significant digits.
 //! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
@@ -10,6 +11,7 @@
 pub mod client;
 pub mod recorder;
 pub mod series;
+pub mod server;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -155,4 +157,6 @@ pub struct Measurement {
     pub statements: Vec<StatementLatency>,
     pub series: Vec<Interval>,
     pub client: client::Usage,
+    /// `None` for a target without counters.
+    pub server: Option<server::Counters>,
 }

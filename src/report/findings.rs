@@ -139,6 +139,14 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     findings
 }
 
+pub(super) fn server_unknown(reason: &str) -> Finding {
+    Finding::new(
+        "server-counters-unknown",
+        format!("the server's own counters over the window are not known: {reason}"),
+        "the figures do not depend on them",
+    )
+}
+
 fn errors(report: &RunReport) -> Option<Finding> {
     let failed = report.totals.counts.failed_transactions;
     (failed > 0 && report.status != Status::TooManyErrors).then(|| {

@@ -19,6 +19,7 @@ use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer}
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::client::Usage;
+use crate::metrics::server::Counters;
 use crate::metrics::{
     ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally, percentile_us,
 };
@@ -51,6 +52,8 @@ pub struct RunReport {
     pub latency_us: Latencies,
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
+    /// `None` where the target has no counters, or where a finding says why they are not known.
+    pub server: Option<Server>,
     pub findings: Vec<Finding>,
 }
 
@@ -246,6 +249,15 @@ pub struct SeriesEntry {
     pub max_us: Option<f64>,
 }
 
+/// The server's own counters: what they rose by from just after the window's start to just after its end, for all that the
+/// server did, with what was in flight at those moments.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Server {
+    pub elapsed_s: f64,
+    /// By the server's names; those that did not rise are left out.
+    pub counters: BTreeMap<String, u64>,
+}
+
 /// What the caller knows of a run beside its measurement.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -274,9 +286,13 @@ impl RunReport {
             latency_us: Latencies { service: response.clone(), response },
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
+            server: measurement.server.as_ref().and_then(Server::new),
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
+        if let Some(Counters::Unknown(reason)) = &measurement.server {
+            report.findings.push(findings::server_unknown(reason));
+        }
         report
     }
 }
@@ -415,6 +431,15 @@ impl SeriesEntry {
             p95_us: response.map(|response| response.p95_us),
             p99_us: response.map(|response| response.p99_us),
             max_us: response.map(|response| response.max_us),
+        }
+    }
+}
+
+impl Server {
+    fn new(counters: &Counters) -> Option<Server> {
+        match counters {
+            Counters::Known { elapsed_s, rises } => Some(Server { elapsed_s: *elapsed_s, counters: rises.clone() }),
+            Counters::Unknown(_) => None,
         }
     }
 }

@@ -299,6 +299,7 @@ mod tests {
             }],
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
+            server: None,
         };
         let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, &measurement, Status::Completed);
         report.client.host = "client".into();

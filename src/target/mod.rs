@@ -16,6 +16,7 @@ pub mod schema;
 pub mod simulated;
 pub mod sqlite;
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -82,6 +83,8 @@ pub trait Control {
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault>;
     /// What the report says of the server.
     fn facts(&mut self) -> Result<Facts, Fault>;
+    /// The server's counters since its start, those that only rise, by the server's names.
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
 }
@@ -115,9 +118,11 @@ pub struct Facts {
     pub variables: Vec<(String, String)>,
 }
 
-/// The value in the first column of the first row, as a number.
-pub fn first_number(rows: &[Vec<Option<String>>]) -> Option<u64> {
-    rows.first()?.first()?.as_ref()?.parse().ok()
+impl Facts {
+    /// A setting's value, if the server has it.
+    pub fn variable(&self, name: &str) -> Option<&str> {
+        self.variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
 }
 
 /// What literals are appended to: text, or a packet that holds text.

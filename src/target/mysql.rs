@@ -10,6 +10,8 @@
 //!
 //! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
 //! one of them is set explicitly here so that the server sees what sysbench's client would send.
+//!
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 mod auth;
 pub mod connection;
@@ -18,6 +20,7 @@ mod session;
 mod stream;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -42,7 +45,7 @@ const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 const ACCESS_DENIED: i64 = 1045;
 
 /// Variables that change results or limit a run; what a server does not have is left out of the report.
-const VARIABLES: [&str; 24] = [
+const VARIABLES: [&str; 26] = [
     "autocommit",
     "binlog_format",
     "innodb_buffer_pool_size",
@@ -51,6 +54,7 @@ const VARIABLES: [&str; 24] = [
     "innodb_flush_method",
     "innodb_io_capacity",
     "innodb_log_file_size",
+    "innodb_read_only",
     "innodb_redo_log_capacity",
     "innodb_thread_concurrency",
     "log_bin",
@@ -60,6 +64,7 @@ const VARIABLES: [&str; 24] = [
     "performance_schema",
     "query_cache_type",
     "read_only",
+    "super_read_only",
     "sync_binlog",
     "table_open_cache",
     "thread_handling",
@@ -68,6 +73,42 @@ const VARIABLES: [&str; 24] = [
     "version",
     "version_comment",
 ];
+
+/// Beginnings of the names of status variables that say what a run cost the server.
+const COUNTERS: [&str; 24] = [
+    "Aborted_",
+    "Bytes_",
+    "Com_",
+    "Connections",
+    "Created_tmp_",
+    "Handler_",
+    "Innodb_buffer_pool_read",
+    "Innodb_buffer_pool_wait_free",
+    "Innodb_buffer_pool_write_requests",
+    "Innodb_data_",
+    "Innodb_dblwr_",
+    "Innodb_deadlocks",
+    "Innodb_log_",
+    "Innodb_os_log_",
+    "Innodb_pages_",
+    "Innodb_row_lock_",
+    "Innodb_rows_",
+    "Opened_",
+    "Queries",
+    "Questions",
+    "Select_",
+    "Slow_queries",
+    "Sort_",
+    "Table_",
+];
+
+/// Parts of the names of those among them that also fall: levels, averages and highest values.
+const LEVELS: [&str; 4] = ["pending", "current", "_avg", "_max"];
+
+fn is_counter(name: &str) -> bool {
+    let begins = COUNTERS.iter().any(|beginning| name.starts_with(beginning));
+    begins && !LEVELS.iter().any(|part| name.contains(part))
+}
 
 pub struct MySqlTarget {
     address: MySqlAddress,
@@ -226,6 +267,12 @@ enum Charset {
 }
 
 impl MySqlControl<'_> {
+    /// A setting of this session. Unlike `SELECT @@name` this is no error where the server does not have it.
+    fn variable(&mut self, name: &str) -> Result<Option<String>, Fault> {
+        let rows = self.rows(&format!("SHOW VARIABLES WHERE Variable_name = '{name}'"))?;
+        Ok(rows.into_iter().flatten().nth(1).flatten())
+    }
+
     fn speak(&mut self, charset: Charset) -> Result<(), Fault> {
         if self.charset == charset {
             return Ok(());
@@ -233,10 +280,7 @@ impl MySqlControl<'_> {
         self.charset = charset;
         let name = match charset {
             Charset::Utf8 => "utf8mb4".to_string(),
-            Charset::Database => {
-                let name = self.rows("SELECT @@character_set_database")?;
-                name.into_iter().flatten().flatten().next().unwrap_or_else(|| "utf8mb4".into())
-            }
+            Charset::Database => self.variable("character_set_database")?.unwrap_or_else(|| "utf8mb4".into()),
         };
         match self.run(&format!("SET NAMES {name}")) {
             // A few character sets, such as utf16, cannot be a client's; then the text is converted after all.
@@ -252,7 +296,7 @@ impl Control for MySqlControl<'_> {
         let (runtime, connection) = self.link.parts();
         wait(runtime, self.interrupted, async {
             let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await;
-            done.map(|done| done.rows_affected()).map_err(fault)
+            done.map(|done| done.rows_affected()).map_err(control_fault)
         })
     }
 
@@ -266,7 +310,7 @@ impl Control for MySqlControl<'_> {
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
         let (runtime, connection) = self.link.parts();
         let rows = wait(runtime, self.interrupted, async {
-            sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection).await.map_err(fault)
+            sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection).await.map_err(control_fault)
         })?;
         let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
         texts.collect::<Result<_, _>>().map_err(fault)
@@ -283,18 +327,28 @@ impl Control for MySqlControl<'_> {
             })
             .collect();
         variables.sort();
-        let value = |name: &str| variables.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
-        let version = value("version").unwrap_or("of unknown version");
+        let mut facts = Facts { version: String::new(), variables };
+        let version = facts.variable("version").unwrap_or("of unknown version");
         let product = match version.contains("MariaDB") {
             true => "MariaDB",
             false => "MySQL",
         };
-        Ok(Facts { version: format!("{product} {version}"), variables })
+        facts.version = format!("{product} {version}");
+        Ok(facts)
+    }
+
+    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault> {
+        let rows = self.rows("SHOW GLOBAL STATUS")?;
+        let counter = |row: Vec<Option<String>>| match <[Option<String>; 2]>::try_from(row) {
+            Ok([Some(name), Some(value)]) if is_counter(&name) => value.parse().ok().map(|value| (name, value)),
+            _ => None,
+        };
+        Ok(rows.into_iter().filter_map(counter).collect())
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
-        let rows = self.rows("SELECT @@max_allowed_packet")?;
-        Ok(super::first_number(&rows).and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(1 << 20))
+        let bytes = self.variable("max_allowed_packet")?;
+        Ok(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(1 << 20))
     }
 }
 
@@ -337,6 +391,22 @@ fn fault(error: sqlx::Error) -> Fault {
             message: format!("the connection broke: {other}"),
         },
     }
+}
+
+/// The same for what prepares and removes tables, where a replica is met that a run would have refused.
+fn control_fault(error: sqlx::Error) -> Fault {
+    let mut fault = fault(error);
+    // 1005 and 1290 have other causes too, and say which; 1874 is InnoDB's own.
+    let says_so = || ["read-only", "read_only", "read only"].iter().any(|word| fault.message.contains(word));
+    let read_only = match fault.code {
+        1005 | 1290 => says_so(),
+        code => matches!(code, 1792 | 1836 | 1874),
+    };
+    if read_only {
+        fault.message =
+            format!("the server is read-only; use the primary's address (error {}: {})", fault.code, fault.message);
+    }
+    fault
 }
 
 /// The fault of a server that does not complete a connection in time.

@@ -1,6 +1,8 @@
 //! The DDL, INSERT and maintenance text of a plan's tables, in the target's dialect.
 //!
 //! The MySQL text is that of sysbench 1.0.20 but for white space, so that both tools leave the same schema behind.
+//!
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::fmt::Write;
 

@@ -271,6 +271,7 @@ impl Compiler<'_> {
         let primary = self.optional_truth(&key.primary, true)?;
         Ok(TableSet {
             name: name.clone(),
+            position: self.tables.len() as u32,
             count: count as u32,
             rows: rows as u64,
             columns,

@@ -150,7 +150,10 @@ pub struct Parsed {
 
 /// Parses one file; `file` is how it is called in messages.
 pub fn parse(file: &str, text: &str) -> Result<Parsed, WorkloadError> {
-    let raw: raw::File = serde_saphyr::from_str(text).map_err(|error| yaml_error(file, &error))?;
+    // Only `true` and `false` are YAML's own booleans here, since a column or variable may be called `n` or `y`.
+    let options = serde_saphyr::options! { strict_booleans: true };
+    let raw: raw::File =
+        serde_saphyr::from_str_with_options(text, options).map_err(|error| yaml_error(file, &error))?;
     Reader { file }.module(raw)
 }
 
@@ -241,7 +244,7 @@ mod raw {
         pub blocks: Ordered<Vec<Spanned<Step>>>,
         pub transaction: Option<Transaction>,
         #[serde(default)]
-        pub resizes_tables: bool,
+        pub resizes_tables: Switch,
     }
 
     #[derive(Deserialize)]
@@ -267,7 +270,7 @@ mod raw {
         pub indexes: Vec<Index>,
         pub engine: Option<Spanned<Scalar>>,
         #[serde(default)]
-        pub if_not_exists: bool,
+        pub if_not_exists: Switch,
     }
 
     #[derive(Deserialize)]
@@ -294,7 +297,7 @@ mod raw {
         pub columns: Vec<String>,
         pub r#if: Option<Spanned<Scalar>>,
         #[serde(default)]
-        pub before_load: bool,
+        pub before_load: Switch,
     }
 
     #[derive(Deserialize)]
@@ -303,7 +306,7 @@ mod raw {
         pub kind: Spanned<String>,
         pub sql: Spanned<String>,
         pub table: Option<Spanned<Scalar>>,
-        pub prepared: Option<bool>,
+        pub prepared: Option<Switch>,
         #[serde(default)]
         pub arguments: Vec<Spanned<Scalar>>,
         #[serde(default)]
@@ -384,6 +387,19 @@ mod raw {
                 }
             }
             deserializer.deserialize_any(ScalarVisitor)
+        }
+    }
+
+    /// On or off, which are true and false.
+    #[derive(Clone, Copy, Default)]
+    pub struct Switch(pub bool);
+
+    impl<'de> Deserialize<'de> for Switch {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Switch, D::Error> {
+            match Scalar::deserialize(deserializer)? {
+                Scalar::Bool(value) => Ok(Switch(value)),
+                _ => Err(serde::de::Error::custom("this is on or off")),
+            }
         }
     }
 
@@ -471,7 +487,7 @@ impl Reader<'_> {
             statements: self.named(raw.statements, |statement, _| self.statement(statement))?,
             blocks: self.named(raw.blocks, |steps, _| self.steps(steps))?,
             transaction: raw.transaction.map(|transaction| self.transaction(transaction)).transpose()?,
-            resizes_tables: raw.resizes_tables,
+            resizes_tables: raw.resizes_tables.0,
         };
         Ok(Parsed { extends: raw.extends.map(|extends| self.text(extends)), module })
     }
@@ -513,7 +529,7 @@ impl Reader<'_> {
                 name: index.name.clone(),
                 columns: index.columns.clone(),
                 condition: self.optional(&index.r#if)?,
-                before_load: index.before_load,
+                before_load: index.before_load.0,
             })
         };
         let key = raw
@@ -526,7 +542,7 @@ impl Reader<'_> {
             key: key.transpose()?,
             indexes: raw.indexes.iter().map(index).collect::<Result<_, _>>()?,
             engine: self.optional(&raw.engine)?,
-            if_not_exists: raw.if_not_exists,
+            if_not_exists: raw.if_not_exists.0,
         })
     }
 
@@ -544,7 +560,7 @@ impl Reader<'_> {
             kind: self.kind(raw.kind)?,
             sql: self.text(raw.sql),
             table: self.optional(&raw.table)?,
-            prepared: raw.prepared.unwrap_or(true),
+            prepared: raw.prepared.is_none_or(|prepared| prepared.0),
             arguments: self.sources(&raw.arguments)?,
             lists: self.named(raw.lists, list)?,
         })

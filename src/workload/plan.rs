@@ -171,6 +171,8 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub struct TableSet {
     pub name: String,
+    /// Which set of the plan it is, from 0, so that tables of the same number in two sets differ.
+    pub(super) position: u32,
     /// Tables are numbered from 1 to this.
     pub count: u32,
     /// Rows of each table after `prepare`, with ids from 1.
@@ -236,9 +238,11 @@ impl TableSet {
         format!("{}{number}", self.name)
     }
 
-    /// Content of row `id` of table `number`, in the order of the columns: a function of (seed, number, id) alone.
+    /// Content of row `id` of table `number`, in the order of the columns: a function of (seed, set, number, id) alone.
     pub fn row<'s>(&self, seed: u64, number: u32, id: u64, scratch: &'s mut Scratch) -> Arguments<'s> {
-        let mut random = Random::of(&[seed, u64::from(number), id]);
+        // The number alone in the first set, whose content stays that of versions which did not tell sets apart.
+        let table = u64::from(self.position) << 32 | u64::from(number);
+        let mut random = Random::of(&[seed, table, id]);
         let context = Context { slots: &[], row: id as i64, worker: 0, ticket: 0, worker_ticket: 0, index: 0, seed };
         scratch.values.clear();
         scratch.text.clear();

@@ -200,6 +200,36 @@ fn rows_depend_on_seed_table_and_id_only() {
     insta::assert_snapshot!(row(0, 1, 1));
 }
 
+#[test]
+fn tables_of_the_same_number_in_two_sets_hold_different_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.yaml");
+    let set = "{count: 1, rows: 5, columns: {id: {type: integer, value: row}, c: {type: char(9), value: \"string('#########')\"}}, key: {columns: [id]}}";
+    let statements = "statements:\n  s: {kind: read, sql: SELECT 1}\ntransaction: {steps: [{execute: s}]}\n";
+    std::fs::write(&path, format!("description: d\ntables:\n  a: {set}\n  b: {set}\n{statements}")).unwrap();
+    let plan = Workload::load(path.to_str().unwrap()).unwrap().compile(&settings(&[])).unwrap();
+    let row = |set: usize| {
+        let mut scratch = plan.scratch();
+        format!("{:?}", plan.tables[set].row(0, 1, 1, &mut scratch).iter().collect::<Vec<_>>())
+    };
+    assert_ne!(row(0), row(1));
+}
+
+#[test]
+fn a_variable_may_have_a_name_that_older_yaml_reads_as_a_boolean() {
+    for name in ["n", "y", "no", "yes", "N", "Y"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine.yaml");
+        let statement = format!("s: {{kind: read, sql: \"SELECT ?\", arguments: [{name}], prepared: off}}");
+        let steps = format!("{{let: {{{name}: 7}}}}, {{execute: s}}");
+        let text = format!("description: d\nstatements:\n  {statement}\ntransaction: {{steps: [{steps}]}}\n");
+        std::fs::write(&path, text).unwrap();
+        let plan = Workload::load(path.to_str().unwrap()).unwrap().compile(&settings(&[])).unwrap();
+        assert_eq!(played(&plan, operation(0)).lines, ["0 1 [7]"], "{name}");
+        assert!(!plan.statements[0].prepared, "on and off are booleans still");
+    }
+}
+
 /// The message for a file of which `text` is a part that follows a head that is right.
 fn message(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();

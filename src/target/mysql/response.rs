@@ -441,7 +441,8 @@ mod tests {
         loop {
             let (used, step) = match response.step(&bytes[start..end], &mut rows) {
                 Ok(done) => done,
-                Err(error) => return (Err(error.to_string()), rows.rows, bytes.len() - start),
+                // Nothing can follow a violation, so what came before it in the same step is not counted.
+                Err(error) => return (Err(error.to_string()), rows.rows, 0),
             };
             start += used;
             assert!(end - start <= HEADER + LONGEST_INSPECTED, "a buffer of that size must be enough");
