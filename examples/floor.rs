@@ -1,7 +1,8 @@
 //! The floor of a point select's cost: `floor PORT CONNECTIONS SECONDS` sends to a null server the bytes of a prepared
 //! point select, and receives those of its row, in a bare loop, one blocking thread a connection.
 //!
-//! It prints how many it sent. What a client costs beyond it is the client's own: drawing, timing, counting, decoding.
+//! It says when its connections are there, and at the end how many it sent. What a client costs beyond it is the
+//! client's own: drawing, timing, counting, decoding.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
 
 fn queries(port: u16, connections: u16, time: Duration) -> io::Result<u64> {
     let connected: Vec<(TcpStream, usize)> = (0..connections).map(|_| connect(port)).collect::<io::Result<_>>()?;
+    println!("Running {connections} connections");
     let stop = &AtomicBool::new(false);
     thread::scope(|scope| {
         let start = |(stream, length)| scope.spawn(move || repeat(stream, length, stop));
