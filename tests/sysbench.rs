@@ -10,11 +10,12 @@ use std::io::Write;
 use std::process::Command;
 
 use support::Server;
+use support::null_server::{Behaviour, NullServer};
 use support::program::{report, succeed, text};
 
-/// Runs sysbench on the server; `None` if it is not installed.
-fn sysbench(server: &Server, arguments: &[&str]) -> Option<String> {
-    let port = format!("--mysql-port={}", server.port());
+/// Runs sysbench on the server at a port; `None` if it is not installed.
+fn sysbench(port: u16, arguments: &[&str]) -> Option<String> {
+    let port = format!("--mysql-port={port}");
     let login = ["--mysql-host=127.0.0.1", "--mysql-user=sysbench", "--mysql-password=sysbench", "--mysql-db=sbtest"];
     match Command::new("sysbench").args(login).arg(port).args(arguments).output() {
         Ok(output) => {
@@ -137,7 +138,8 @@ fn every_workload_sends_what_sysbench_sends() {
             // sysbench counts each row of bulk_insert as an event, so it sends one statement for many.
             let events = if name == "bulk_insert" { "--events=1000" } else { "--events=10" };
             let statements = logged(&server, || {
-                theirs = sysbench(&server, &[&[name, "--threads=1", events, &ps], theirs_size, &["run"]].concat());
+                theirs =
+                    sysbench(server.port(), &[&[name, "--threads=1", events, &ps], theirs_size, &["run"]].concat());
             });
             if theirs.is_none() {
                 return;
@@ -180,13 +182,13 @@ fn prepare_makes_the_tables_that_sysbench_makes() {
     ] {
         let mut theirs = None;
         let their_log = logged(&server, || {
-            theirs = sysbench(&server, &[&["oltp_read_write"], &SIZE[..], knobs, &["prepare"]].concat());
+            theirs = sysbench(server.port(), &[&["oltp_read_write"], &SIZE[..], knobs, &["prepare"]].concat());
         });
         if theirs.is_none() {
             return;
         }
         let their_shapes = shapes(&server);
-        sysbench(&server, &[&["oltp_read_write"], &SIZE[..], &["cleanup"]].concat());
+        sysbench(server.port(), &[&["oltp_read_write"], &SIZE[..], &["cleanup"]].concat());
         let our_log = logged(&server, || {
             succeed(&[&["prepare", "--url", &url], &SIZE[..], knobs].concat());
         });
@@ -235,7 +237,7 @@ fn workloads_have_sysbenchs_options_and_defaults_but_for_those_named_here() {
             // It has no options in sysbench.
             continue;
         }
-        let Some(help) = sysbench(&server, &[name, "help"]) else { return };
+        let Some(help) = sysbench(server.port(), &[name, "help"]) else { return };
         let theirs = sysbench_options(&help);
         assert!(theirs.len() > 10, "{help}");
         let ours = succeed(&["run", "--workload", name, "--help"]);
@@ -313,7 +315,7 @@ const ELSEWHERE: [(&str, &str); 36] = [
 #[test]
 fn general_options_have_sysbenchs_names_and_defaults_but_for_those_named_here() {
     let Some(server) = Server::mariadb(&[]) else { return };
-    let Some(help) = sysbench(&server, &["--help"]) else { return };
+    let Some(help) = sysbench(server.port(), &["--help"]) else { return };
     let theirs = sysbench_options(&help);
     let ours = offered_options(&succeed(&["run", "--help"]));
     for (option, default) in &theirs {
@@ -374,7 +376,7 @@ fn reads_writes_and_others_are_counted_as_sysbench_counts_them() {
         };
         succeed(&[&["prepare", "--workload", name, "--url", &url, "--threads=1"], size].concat());
         let arguments = [&[name, "--threads=1", their_events], size, &["run"]].concat();
-        let Some(theirs) = sysbench(&server, &arguments) else { return };
+        let Some(theirs) = sysbench(server.port(), &arguments) else { return };
         if name == "bulk_insert" {
             server.sql("TRUNCATE sbtest.sbtest1");
         }
@@ -395,5 +397,15 @@ fn reads_writes_and_others_are_counted_as_sysbench_counts_them() {
         let transactions = ours["totals"]["transactions"].as_u64().unwrap();
         assert_eq!(transactions * rows_an_event, value("transactions:"), "{name}");
         succeed(&[&["cleanup", "--workload", name, "--url", &url], size].concat());
+    }
+}
+
+#[test]
+fn sysbench_takes_the_null_server_for_a_real_one_in_both_protocols() {
+    for mode in ["--db-ps-mode=auto", "--db-ps-mode=disable"] {
+        let server = NullServer::start(0, Behaviour::Prompt).unwrap();
+        let arguments = ["oltp_point_select", "--threads=4", "--time=0", "--events=2000", "--table-size=25000", mode];
+        let Some(theirs) = sysbench(server.port(), &[&arguments[..], &["run"]].concat()) else { return };
+        assert_eq!(server.sent().rows, 2000, "{theirs}");
     }
 }
