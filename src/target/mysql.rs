@@ -139,6 +139,7 @@ impl MySqlTarget {
                 SslMode::Required => MySqlSslMode::Required,
             })
             .charset("utf8mb4")
+            .enable_cleartext_plugin(self.may_show_password())
             .set_names(false)
             .timezone(None)
             .pipes_as_concat(false)
@@ -151,6 +152,13 @@ impl MySqlTarget {
             options = options.password(password.reveal());
         }
         options
+    }
+
+    /// Whether a server that asks for the password as it is may have it. Where encryption is only preferred a connection
+    /// may turn out to have none.
+    fn may_show_password(&self) -> bool {
+        let address = &self.address;
+        address.cleartext_allowed || address.socket.is_some() || address.ssl_mode == SslMode::Required
     }
 
     fn open(&self, interrupted: &AtomicBool) -> Result<Link, Fault> {

@@ -5,8 +5,6 @@
 //!
 //! Must not import: anything that does I/O.
 
-// mysql_common has these too, but brings regular expressions, big numbers and JSON along; these four crates are small,
-// and all but ed25519-dalek are in sqlx's tree.
 use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
 use ed25519_dalek::{Signature, VerifyingKey};
 use rsa::pkcs8::DecodePublicKey;
@@ -21,7 +19,10 @@ use super::wire::mark;
 pub enum AuthError {
     #[error("the server wants to log in by `{0}`, which this program does not know; give the user another plugin")]
     Unknown(String),
-    #[error("the server wants the password unencrypted; allow it with ssl-mode=required")]
+    #[error(
+        "the server wants the password as it is; encrypt the connection (--ssl-mode required), or let everybody on the \
+         way read it (--enable-cleartext-plugin)"
+    )]
     Clear,
     #[error("the server went on with the login in a way that `{0}` does not have")]
     Unexpected(&'static str),
@@ -37,6 +38,15 @@ pub enum Channel {
     /// A Unix socket without TLS.
     Local,
     Tls,
+}
+
+/// What a login has to show, and to whom it may show it.
+#[derive(Clone, Copy)]
+pub struct Credentials<'a> {
+    pub password: &'a str,
+    pub channel: Channel,
+    /// Whether mysql_clear_password may be used where somebody may listen.
+    pub cleartext_allowed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,31 +77,29 @@ const PUBLIC_KEY_PLEASE: u8 = 2;
 pub struct Exchange<'a> {
     plugin: Plugin,
     nonce: Vec<u8>,
-    password: &'a str,
-    channel: Channel,
+    credentials: Credentials<'a>,
 }
 
 impl<'a> Exchange<'a> {
     /// The method that the server names, with the nonce it sent along.
-    pub fn new(plugin: &str, nonce: &[u8], password: &'a str, channel: Channel) -> Result<Exchange<'a>, AuthError> {
+    pub fn new(plugin: &str, nonce: &[u8], credentials: Credentials<'a>) -> Result<Exchange<'a>, AuthError> {
         let known = PLUGINS.iter().find(|(_, name)| *name == plugin);
         let plugin = known.ok_or_else(|| AuthError::Unknown(plugin.to_string()))?.0;
-        Ok(Exchange { plugin, nonce: nonce.to_vec(), password, channel })
+        Ok(Exchange { plugin, nonce: nonce.to_vec(), credentials })
     }
 
     /// The method to begin with where the server names one that the client does not know, or none; a server that wants
     /// another one then says so.
-    pub fn first(plugin: &str, nonce: &[u8], password: &'a str, channel: Channel) -> Exchange<'a> {
+    pub fn first(plugin: &str, nonce: &[u8], credentials: Credentials<'a>) -> Exchange<'a> {
         // A password is not shown to a server that has not asked for it with regard to this user.
         let plugin = match plugin {
             "mysql_clear_password" => "mysql_native_password",
             plugin => plugin,
         };
-        Exchange::new(plugin, nonce, password, channel).unwrap_or_else(|_| Exchange {
+        Exchange::new(plugin, nonce, credentials).unwrap_or_else(|_| Exchange {
             plugin: Plugin::NativePassword,
             nonce: nonce.to_vec(),
-            password,
-            channel,
+            credentials,
         })
     }
 
@@ -102,9 +110,10 @@ impl<'a> Exchange<'a> {
 
     /// The client's first message.
     pub fn answer(&self) -> Result<Vec<u8>, AuthError> {
-        let password = self.password.as_bytes();
+        let Credentials { password, channel, cleartext_allowed } = self.credentials;
+        let password = password.as_bytes();
         match self.plugin {
-            Plugin::Clear if self.channel != Channel::Tls => Err(AuthError::Clear),
+            Plugin::Clear if channel == Channel::Open && !cleartext_allowed => Err(AuthError::Clear),
             Plugin::Clear => Ok(self.with_zero()),
             Plugin::Ed25519 => Ok(ed25519(password, &self.nonce)),
             // An empty password is an empty answer, except that sha256_password ends it with its zero.
@@ -113,7 +122,7 @@ impl<'a> Exchange<'a> {
             Plugin::NativePassword => Ok(native(password, self.challenge()).to_vec()),
             Plugin::CachingSha2 => Ok(caching_sha2(password, self.challenge()).to_vec()),
             // The server takes no socket for safe here (dev:page_protocol_connection_phase_authentication_methods.html).
-            Plugin::Sha256 if self.channel == Channel::Tls => Ok(self.with_zero()),
+            Plugin::Sha256 if channel == Channel::Tls => Ok(self.with_zero()),
             Plugin::Sha256 => Ok(vec![mark::AUTH_MORE]),
         }
     }
@@ -122,7 +131,7 @@ impl<'a> Exchange<'a> {
     pub fn go_on(&self, data: &[u8]) -> Result<Option<Vec<u8>>, AuthError> {
         match (self.plugin, data) {
             (Plugin::CachingSha2, FAST_LOGIN_IS_ENOUGH) => Ok(None),
-            (Plugin::CachingSha2, FULL_LOGIN_IS_NEEDED) => Ok(Some(match self.channel {
+            (Plugin::CachingSha2, FULL_LOGIN_IS_NEEDED) => Ok(Some(match self.credentials.channel {
                 Channel::Open => vec![PUBLIC_KEY_PLEASE],
                 Channel::Local | Channel::Tls => self.with_zero(),
             })),
@@ -139,7 +148,7 @@ impl<'a> Exchange<'a> {
     }
 
     fn with_zero(&self) -> Vec<u8> {
-        [self.password.as_bytes(), &[0]].concat()
+        [self.credentials.password.as_bytes(), &[0]].concat()
     }
 
     /// The password, mixed with the nonce and encrypted for the server
@@ -199,20 +208,24 @@ mod tests {
 
     const NONCE: &[u8] = b"0123456789abcdefghij\0";
 
-    fn exchange(plugin: &str, password: &'static str, channel: Channel) -> Exchange<'static> {
-        Exchange::new(plugin, NONCE, password, channel).unwrap()
+    fn secret(channel: Channel) -> Credentials<'static> {
+        Credentials { password: "secret", channel, cleartext_allowed: false }
+    }
+
+    fn exchange(plugin: &str, channel: Channel) -> Exchange<'static> {
+        Exchange::new(plugin, NONCE, secret(channel)).unwrap()
     }
 
     /// What a server does with what it keeps of a password: it undoes the mask and hashes what comes out once more.
     #[test]
     fn a_server_that_keeps_two_hashes_recognises_the_password() {
         let kept = Sha1::digest(Sha1::digest(b"secret"));
-        let mut answer = exchange("mysql_native_password", "secret", Channel::Open).answer().unwrap();
+        let mut answer = exchange("mysql_native_password", Channel::Open).answer().unwrap();
         xor(&mut answer, &Sha1::digest([&NONCE[..20], &kept[..]].concat()));
         assert_eq!(Sha1::digest(&answer), kept);
 
         let kept = Sha256::digest(Sha256::digest(b"secret"));
-        let mut answer = exchange("caching_sha2_password", "secret", Channel::Open).answer().unwrap();
+        let mut answer = exchange("caching_sha2_password", Channel::Open).answer().unwrap();
         xor(&mut answer, &Sha256::digest([&kept[..], &NONCE[..20]].concat()));
         assert_eq!(Sha256::digest(&answer), kept);
     }
@@ -225,7 +238,7 @@ mod tests {
         let kept = base64::engine::general_purpose::STANDARD_NO_PAD.decode(kept).unwrap();
         let key = VerifyingKey::from_bytes(&kept.try_into().unwrap()).unwrap();
         let nonce = [7; 32];
-        let answer = Exchange::new("client_ed25519", &nonce, "secret", Channel::Open).unwrap().answer().unwrap();
+        let answer = Exchange::new("client_ed25519", &nonce, secret(Channel::Open)).unwrap().answer().unwrap();
         key.verify_strict(&nonce, &Signature::from_slice(&answer).unwrap()).unwrap();
     }
 
@@ -233,19 +246,21 @@ mod tests {
     fn a_password_in_clear_goes_only_where_nobody_listens() {
         let clear = b"secret\0";
         for (plugin, open, local) in
-            [("mysql_clear_password", None, None), ("sha256_password", Some(&[1][..]), Some(&[1][..]))]
+            [("mysql_clear_password", None, Some(&clear[..])), ("sha256_password", Some(&[1][..]), Some(&[1][..]))]
         {
-            let answer = |channel| exchange(plugin, "secret", channel).answer().ok();
+            let answer = |channel| exchange(plugin, channel).answer().ok();
             assert_eq!(answer(Channel::Open).as_deref(), open, "{plugin}");
             assert_eq!(answer(Channel::Local).as_deref(), local, "{plugin}");
             assert_eq!(answer(Channel::Tls).as_deref(), Some(&clear[..]), "{plugin}");
         }
-        let full = |channel| exchange("caching_sha2_password", "secret", channel).go_on(&[4]).unwrap().unwrap();
+        let full = |channel| exchange("caching_sha2_password", channel).go_on(&[4]).unwrap().unwrap();
         assert_eq!(full(Channel::Open), [2]);
         assert_eq!(full(Channel::Local), clear);
         assert_eq!(full(Channel::Tls), clear);
+        let allowed = Credentials { cleartext_allowed: true, ..secret(Channel::Open) };
+        assert_eq!(Exchange::new("mysql_clear_password", NONCE, allowed).unwrap().answer().unwrap(), clear);
         // Nor to a server that names the method before it knows the user, even over TLS.
-        let first = Exchange::first("mysql_clear_password", NONCE, "secret", Channel::Tls);
+        let first = Exchange::first("mysql_clear_password", NONCE, secret(Channel::Tls));
         assert_eq!(first.name(), "mysql_native_password");
     }
 
@@ -254,8 +269,8 @@ mod tests {
         let private = PrivateKey::new(&mut rand::rng(), 1024).unwrap();
         let pem = private.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
         for plugin in ["caching_sha2_password", "sha256_password"] {
-            let sent = exchange(plugin, "a long password, longer than the nonce", Channel::Open).go_on(pem.as_bytes());
-            let sent = sent.unwrap().unwrap();
+            let long = Credentials { password: "a long password, longer than the nonce", ..secret(Channel::Open) };
+            let sent = Exchange::new(plugin, NONCE, long).unwrap().go_on(pem.as_bytes()).unwrap().unwrap();
             assert_eq!(sent.len(), private.size());
             let mut text = private.decrypt(Oaep::<Sha1>::new(), &sent).unwrap();
             text.iter_mut().zip(NONCE[..20].iter().cycle()).for_each(|(byte, nonce)| *byte ^= nonce);
@@ -265,9 +280,9 @@ mod tests {
 
     #[test]
     fn an_unknown_method_is_named_and_begun_with_another() {
-        let error = Exchange::new("parsec", NONCE, "secret", Channel::Open).err().unwrap();
+        let error = Exchange::new("parsec", NONCE, secret(Channel::Open)).err().unwrap();
         assert!(error.to_string().contains("`parsec`"), "{error}");
-        assert_eq!(Exchange::first("parsec", NONCE, "secret", Channel::Open).name(), "mysql_native_password");
+        assert_eq!(Exchange::first("parsec", NONCE, secret(Channel::Open)).name(), "mysql_native_password");
     }
 
     proptest! {
@@ -279,7 +294,7 @@ mod tests {
             plugin in 0..PLUGINS.len(),
         ) {
             let data = if pem { [b"-----BEGIN ", &data[..]].concat() } else { data };
-            let exchange = Exchange::new(PLUGINS[plugin].1, &nonce, "secret", Channel::Open).unwrap();
+            let exchange = Exchange::new(PLUGINS[plugin].1, &nonce, secret(Channel::Open)).unwrap();
             for sent in [exchange.answer().ok(), exchange.go_on(&data).ok().flatten()].into_iter().flatten() {
                 prop_assert!(!sent.windows(6).any(|part| part == b"secret"));
             }

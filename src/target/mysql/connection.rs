@@ -12,7 +12,7 @@
 use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
-use super::auth::{AuthError, Channel, Exchange};
+use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
 use super::stream::{Stream, time_left};
 use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
@@ -123,7 +123,8 @@ impl Connection {
             Some(_) => Channel::Local,
             None => Channel::Open,
         };
-        let mut exchange = Exchange::first(&greeting.plugin, &greeting.nonce, password, channel);
+        let credentials = Credentials { password, channel, cleartext_allowed: address.cleartext_allowed };
+        let mut exchange = Exchange::first(&greeting.plugin, &greeting.nonce, credentials);
         let (answer, plugin) = (exchange.answer()?, exchange.name());
         wire::login(&mut self.out, capabilities, &address.user, &address.database, plugin, &answer);
         wire::send(&mut self.out, sequence, &mut self.stream)?;
@@ -135,7 +136,7 @@ impl Connection {
                 Some(&mark::AUTH_MORE) => exchange.go_on(&payload[1..])?,
                 Some(&mark::END) => {
                     let (plugin, nonce) = wire::auth_switch(&payload)?;
-                    exchange = Exchange::new(plugin, nonce, password, channel)?;
+                    exchange = Exchange::new(plugin, nonce, credentials)?;
                     Some(exchange.answer()?)
                 }
                 _ => return Err(WireError::Violation("a packet that belongs to no login").into()),

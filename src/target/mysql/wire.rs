@@ -156,11 +156,11 @@ impl<'a> Bytes<'a> {
 pub fn push_lenenc(out: &mut Vec<u8>, number: usize) {
     match number {
         ..=0xfa => out.push(number as u8),
-        ..=0xffff => {
+        0xfb..=0xffff => {
             out.push(0xfc);
             out.extend_from_slice(&(number as u16).to_le_bytes());
         }
-        ..=0xff_ffff => {
+        0x1_0000..=0xff_ffff => {
             out.push(0xfd);
             out.extend_from_slice(&number.to_le_bytes()[..3]);
         }
