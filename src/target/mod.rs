@@ -7,10 +7,12 @@
 //! * [`mysql`]: MySQL and MariaDB over TCP or a Unix socket.
 //! * [`sqlite`]: an embedded SQLite file.
 //! * [`simulated`]: known service times without I/O, the oracle of the engine's tests.
+//! * [`check`]: what a check before a run says.
 //! * [`schema`]: the DDL and INSERT text of a plan's tables, in the target's dialect.
 //!
 //! Imports `workload` and `spec`. Must not import: `metrics`, `engine`, `report`, `cli`.
 
+pub mod check;
 pub mod mysql;
 pub mod schema;
 pub mod simulated;
@@ -25,6 +27,7 @@ use tokio::runtime::Runtime;
 
 use crate::workload::plan::{Argument, Arguments, Call};
 
+use check::{Check, Demand};
 pub use schema::Dialect;
 
 /// What an error means for the run.
@@ -85,6 +88,8 @@ pub trait Control {
     fn facts(&mut self) -> Result<Facts, Fault>;
     /// The server's counters since its start, those that only rise, by the server's names.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
+    /// What would go wrong here with a run of this demand; its tables apart.
+    fn check(&mut self, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
 }
