@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{EngineError, Observer, UNCHANGED, descriptors};
+use super::{EngineError, Observer, UNCHANGED, descriptors, refuse};
+use crate::target::check::{Check, Level};
 use crate::target::{Control, Database, Dialect, render_literal};
 use crate::workload::plan::{Build, Index, Key, Plan, TableSet};
 
@@ -26,7 +27,7 @@ const SEGMENTS_PER_LOADER: u64 = 8;
 /// How often progress is told.
 const LOOK: Duration = Duration::from_millis(20);
 /// Tables asked about in one query.
-const TABLES_PER_QUERY: usize = 100;
+pub(super) const TABLES_PER_QUERY: usize = 100;
 
 /// What an interrupted command leaves behind, for its last line.
 const INCOMPLETE: &str = "what is there is incomplete, so run `oltpbench cleanup` before preparing again";
@@ -41,13 +42,13 @@ pub struct Loaded {
 
 /// One table of a set.
 #[derive(Clone, Copy)]
-struct Table<'a> {
-    set: &'a TableSet,
-    number: u32,
+pub(super) struct Table<'a> {
+    pub(super) set: &'a TableSet,
+    pub(super) number: u32,
 }
 
 impl Table<'_> {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.set.table_name(self.number)
     }
 }
@@ -105,7 +106,7 @@ pub fn prewarm(
     interrupted: &AtomicBool,
 ) -> Result<u64, EngineError> {
     let dialect = database.dialect();
-    refuse_missing(database.control(interrupted)?.as_mut(), dialect, plan)?;
+    refuse(missing(database.control(interrupted)?.as_mut(), dialect, plan)?)?;
     let tables = tables(plan);
     let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted, left: UNCHANGED };
     crew.each("Reading tables", "tables", &tables, |control, table| {
@@ -137,13 +138,20 @@ pub fn cleanup(
     Ok(tables.len() as u64)
 }
 
-/// Checks before a run that every table is there and holds the ids that the run will ask for.
+/// Refuses a run unless every table is there and holds the ids that the run will ask for.
 pub fn check_tables(database: &dyn Database, plan: &Plan, interrupted: &AtomicBool) -> Result<(), EngineError> {
-    let mut control = database.control(interrupted)?;
-    let dialect = database.dialect();
-    refuse_missing(control.as_mut(), dialect, plan)?;
-    if plan.resizes_tables {
-        return Ok(());
+    refuse(unfit_table(database.control(interrupted)?.as_mut(), database.dialect(), plan)?)
+}
+
+/// A table that is not there, or does not hold the ids that a run will ask for.
+pub(super) fn unfit_table(
+    control: &mut dyn Control,
+    dialect: Dialect,
+    plan: &Plan,
+) -> Result<Option<Check>, EngineError> {
+    let missing = missing(control, dialect, plan)?;
+    if missing.is_some() || plan.resizes_tables {
+        return Ok(missing);
     }
     for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
         let parts = chunk.iter().map(|table| {
@@ -151,34 +159,38 @@ pub fn check_tables(database: &dyn Database, plan: &Plan, interrupted: &AtomicBo
             format!("SELECT '{name}', MIN({key}), MAX({key}) FROM {name}")
         });
         let sql = parts.collect::<Vec<_>>().join(" UNION ALL ");
-        let rows = query(control.as_mut(), &sql, || "reading table sizes".into())?;
+        let rows = query(control, &sql, || "reading table sizes".into())?;
         // UNION ALL promises no order, but each row names its table.
         for table in chunk {
             let row = rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(&table.name()));
             let id = |column: usize| row.and_then(|row| row.get(column)).and_then(Option::as_deref);
-            check_ids(table, id(1), id(2))?;
+            let wrong = wrong_ids(table, id(1), id(2));
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
         }
     }
-    Ok(())
+    Ok(None)
 }
 
-fn check_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Result<(), EngineError> {
+fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Option<Check> {
     let rows = table.set.rows;
     let wanted = (Some("1".to_string()), Some(rows.to_string()));
     let found = (first.map(str::to_string), last.map(str::to_string));
     if rows == 0 && found == (None, None) || rows > 0 && found == wanted {
-        return Ok(());
+        return None;
     }
     let range = |range: (Option<String>, Option<String>)| match range {
         (Some(first), Some(last)) => format!("ids {first} to {last}"),
         _ => "no rows".to_string(),
     };
     let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
-    Err(EngineError::Tables(format!(
-        "{} holds {}, but this run expects {wanted}; give the options it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
-        table.name(),
-        range(found)
-    )))
+    Some(Check::new(
+        Level::Fatal,
+        "tables",
+        format!("{} holds {}, but this run expects {wanted}", table.name(), range(found)),
+        "give the options it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
+    ))
 }
 
 /// What all segments are loaded with; `limit` is the size of a statement in bytes.
@@ -310,7 +322,7 @@ impl Step<'_> {
     }
 }
 
-fn tables(plan: &Plan) -> Vec<Table<'_>> {
+pub(super) fn tables(plan: &Plan) -> Vec<Table<'_>> {
     plan.tables.iter().flat_map(|set| (1..=set.count).map(move |number| Table { set, number })).collect()
 }
 
@@ -422,7 +434,7 @@ fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineErro
     }
     match expected {
         0 => Ok(()),
-        _ => check_ids(table, value(1), value(2)),
+        _ => refuse(wrong_ids(table, value(1), value(2))),
     }
 }
 
@@ -458,16 +470,18 @@ fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> 
     }
 }
 
-fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<(), EngineError> {
+fn missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Option<Check>, EngineError> {
     let found = existing(control, dialect, plan)?;
     let missing: Vec<String> = tables(plan).iter().map(Table::name).filter(|name| !found.contains(name)).collect();
-    match missing.first() {
-        None => Ok(()),
-        Some(name) => Err(EngineError::Tables(format!(
-            "table {name} is missing{}; run `oltpbench prepare` with the options of this run first",
-            if missing.len() > 1 { format!(", as are {} others", missing.len() - 1) } else { String::new() }
-        ))),
-    }
+    Ok(missing.first().map(|name| {
+        let others = if missing.len() > 1 { format!(", as are {} others", missing.len() - 1) } else { String::new() };
+        Check::new(
+            Level::Fatal,
+            "tables",
+            format!("table {name} is missing{others}"),
+            "run `oltpbench prepare` with the options of this run first",
+        )
+    }))
 }
 
 fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
@@ -478,7 +492,7 @@ fn insert(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Re
     control.insert(sql).map_err(|fault| EngineError::while_doing(what(), fault))
 }
 
-fn query(
+pub(super) fn query(
     control: &mut dyn Control,
     sql: &str,
     what: impl Fn() -> String,

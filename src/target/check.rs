@@ -51,6 +51,15 @@ impl Check {
     }
 }
 
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.advice.is_empty() {
+            true => f.write_str(&self.message),
+            false => write!(f, "{}; {}", self.message, self.advice),
+        }
+    }
+}
+
 /// What a run asks of its target.
 #[derive(Clone, Copy)]
 pub struct Demand<'a> {

@@ -88,8 +88,9 @@ pub trait Control {
     fn facts(&mut self) -> Result<Facts, Fault>;
     /// The server's counters since its start, those that only rise, by the server's names.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
-    /// What would go wrong here with a run of this demand; its tables apart.
-    fn check(&mut self, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
+    /// What would go wrong with a run of this demand where [`Control::facts`] are `facts`; whether its tables are there
+    /// and hold what they must is not looked at.
+    fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
 }

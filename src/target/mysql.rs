@@ -388,9 +388,9 @@ impl Control for MySqlControl<'_> {
         Ok(rows.into_iter().filter_map(counter).collect())
     }
 
-    fn check(&mut self, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
+    fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
         let ssl_mode = self.ssl_mode;
-        check::of_server(self, demand, ssl_mode)
+        check::of_server(self, facts, demand, ssl_mode)
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {

@@ -81,8 +81,7 @@ fn pairs(rows: Rows) -> BTreeMap<String, String> {
 }
 
 impl Server {
-    fn ask(control: &mut dyn Control, plan: &Plan) -> Result<Server, Fault> {
-        let facts = control.facts()?;
+    fn ask(control: &mut dyn Control, facts: &Facts, plan: &Plan) -> Result<Server, Fault> {
         let mut shown = |what: &str, names: &[&str]| {
             rows_if_allowed(control, &format!("SHOW {what} WHERE Variable_name IN ({})", quoted(names))).map(pairs)
         };
@@ -92,12 +91,11 @@ impl Server {
         let mut cell = |sql: &str| -> Result<Option<String>, Fault> {
             Ok(rows_if_allowed(control, sql)?.into_iter().flatten().next().flatten())
         };
-        let users_connections = cell(
-            "SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1)",
-        )?;
+        let users_connections =
+            cell("SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1)")?;
         let account = cell("SHOW CREATE USER CURRENT_USER()")?;
         Ok(Server {
-            facts,
+            facts: facts.clone(),
             variables,
             status,
             cipher,
@@ -176,10 +174,11 @@ fn hourly_limits(account: &str) -> BTreeMap<&'static str, u64> {
 /// Everything that is worth a word, in the order in which it is shown.
 pub(super) fn of_server(
     control: &mut dyn Control,
+    facts: &Facts,
     demand: &Demand<'_>,
     ssl_mode: SslMode,
 ) -> Result<Vec<Check>, Fault> {
-    let server = Server::ask(control, demand.plan)?;
+    let server = Server::ask(control, facts, demand.plan)?;
     Ok(judge(&server, demand, ssl_mode))
 }
 
@@ -225,9 +224,7 @@ fn read_only(facts: &Facts, plan: &Plan) -> Option<Check> {
             format!("the server is read-only ({name} is on) and this workload writes"),
             "use the primary's address, or --mode read-only",
         ),
-        (Some(name), false) => {
-            Check::ok(CODE, format!("the server is read-only ({name} is on); so is this workload"))
-        }
+        (Some(name), false) => Check::ok(CODE, format!("the server is read-only ({name} is on); so is this workload")),
         (None, _) => Check::ok(CODE, "the server takes writes"),
     })
 }
@@ -238,8 +235,12 @@ fn autocommit(facts: &Facts, plan: &Plan) -> Option<Check> {
         return None;
     }
     let (level, message) = match plan.writes() {
-        true => (Level::Fatal, "autocommit is off and this workload sends no COMMIT: nothing would be written for good"),
-        false => (Level::Warning, "autocommit is off and this workload sends no COMMIT: each connection reads old rows"),
+        true => {
+            (Level::Fatal, "autocommit is off and this workload sends no COMMIT: nothing would be written for good")
+        }
+        false => {
+            (Level::Warning, "autocommit is off and this workload sends no COMMIT: each connection reads old rows")
+        }
     };
     Some(Check::new(level, "autocommit", message, "SET GLOBAL autocommit = ON, or do without --skip-trx"))
 }
@@ -420,7 +421,9 @@ fn isolation(server: &Server) -> Option<Check> {
     let found = format!("{name} is {value}");
     Some(match value {
         "REPEATABLE-READ" => Check::ok(CODE, found),
-        _ => Check::new(Level::Note, CODE, found, "the default is REPEATABLE-READ: compare with runs at the same level"),
+        _ => {
+            Check::new(Level::Note, CODE, found, "the default is REPEATABLE-READ: compare with runs at the same level")
+        }
     })
 }
 
@@ -473,7 +476,8 @@ fn logging(server: &Server) -> Option<Check> {
         let found = format!("the slow log takes down every statement above {slow} s");
         return Some(Check::new(Level::Warning, CODE, found, "SET GLOBAL slow_query_log = OFF"));
     }
-    let state = if server.is_on("performance_schema") { "on, as is MySQL's default" } else { "off, as is MariaDB's default" };
+    let state =
+        if server.is_on("performance_schema") { "on, as is MySQL's default" } else { "off, as is MariaDB's default" };
     server.variable("performance_schema").map(|_| Check::ok(CODE, format!("performance_schema is {state}")))
 }
 
