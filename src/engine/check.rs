@@ -128,7 +128,7 @@ fn cores(local: bool, demand: &Demand<'_>) -> Check {
         true => Check::new(
             Level::Note,
             CODE,
-            format!("this machine has {cores} for {threads} and for what answers them here"),
+            format!("this machine has {cores} for {threads} and for the server, or a proxy to it"),
             "figures from a client machine of its own are higher",
         ),
     }
@@ -151,7 +151,7 @@ fn is_here(address: &MySqlAddress) -> bool {
             socket.connect(there)?;
             socket.local_addr()
         });
-        here.is_ok_and(|here| here.ip() == there.ip())
+        there.ip().is_loopback() || here.is_ok_and(|here| here.ip() == there.ip())
     })
 }
 

@@ -183,6 +183,8 @@ pub(super) fn of_server(
 }
 
 fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> {
+    // TiDB takes InnoDB's variables and those of its caches, and heeds none of them.
+    let heeded = !server.facts.version.contains("TiDB");
     let prepared_in_use = server.number("Prepared_stmt_count").unwrap_or(0);
     let checks = [
         engines(server),
@@ -191,12 +193,12 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
         users_connections(server, demand),
         hourly(server, demand),
         prepared_statements(&server.facts, prepared_in_use, demand),
-        table_cache(server, demand),
-        open_files(server, demand),
-        memory(server),
+        table_cache(server, demand).filter(|_| heeded),
+        open_files(server, demand).filter(|_| heeded),
+        memory(server).filter(|_| heeded),
         isolation(server),
         autocommit(&server.facts, demand.plan),
-        durability(server, demand.plan),
+        durability(server, demand.plan).filter(|_| heeded),
         query_cache(server),
         logging(server),
         tls(server, ssl_mode),
@@ -520,4 +522,234 @@ fn not_known(server: &Server) -> Option<Check> {
             "the server does not have it or does not show it to this user",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{OptionValue, RandomSettings, Settings, Workload};
+
+    fn plan(workload: &str, options: &[(&str, OptionValue)]) -> Plan {
+        let mut all = BTreeMap::from([("tables".to_string(), OptionValue::Int(10))]);
+        all.extend(options.iter().map(|(name, value)| (name.to_string(), value.clone())));
+        let settings = Settings { options: all, threads: 100, random: RandomSettings::default() };
+        Workload::load(workload).unwrap().compile(&settings).unwrap()
+    }
+
+    /// A server on which nothing stands in the way of 100 threads, with some of its answers changed; `None` is no answer.
+    fn server(changes: &[(&str, Option<&str>)]) -> Server {
+        let mut answers = BTreeMap::from([
+            ("autocommit", "ON"),
+            ("innodb_buffer_pool_size", "1073741824"),
+            ("innodb_doublewrite", "ON"),
+            ("innodb_flush_log_at_trx_commit", "1"),
+            ("innodb_open_files", "2000"),
+            ("log_bin", "ON"),
+            ("long_query_time", "10.000000"),
+            ("max_connections", "151"),
+            ("max_prepared_stmt_count", "16382"),
+            ("max_user_connections", "0"),
+            ("open_files_limit", "20000"),
+            ("performance_schema", "OFF"),
+            ("query_cache_size", "1048576"),
+            ("query_cache_type", "OFF"),
+            ("read_only", "OFF"),
+            ("sync_binlog", "1"),
+            ("table_open_cache", "2000"),
+            ("table_open_cache_instances", "8"),
+            ("transaction_isolation", "REPEATABLE-READ"),
+            ("version", "10.11.14-MariaDB"),
+        ]);
+        let mut status = BTreeMap::from([("Prepared_stmt_count", "0"), ("Threads_connected", "1")]);
+        for (name, value) in changes {
+            let of = if STATUS.contains(name) { &mut status } else { &mut answers };
+            match value {
+                Some(value) => of.insert(name, value),
+                None => of.remove(name),
+            };
+        }
+        let owned = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
+        Server {
+            facts: Facts { version: "MariaDB 10.11.14".into(), variables: answers.into_iter().map(owned).collect() },
+            variables: BTreeMap::new(),
+            status: status.into_iter().map(owned).collect(),
+            cipher: Some(String::new()),
+            users_connections: Some(1),
+            hourly: Some(BTreeMap::new()),
+            tables: vec![Stored { wanted_engine: Some("innodb".into()), engine: "InnoDB".into(), bytes: 90 << 20 }; 10],
+        }
+    }
+
+    fn checks(server: &Server, plan: &Plan, protocol: Protocol) -> Vec<Check> {
+        judge(server, &Demand { plan, threads: 100, protocol }, SslMode::Disabled)
+    }
+
+    /// The one check that is not ok.
+    #[track_caller]
+    fn only(checks: Vec<Check>) -> Check {
+        let mut bad: Vec<Check> = checks.into_iter().filter(|check| check.level != Level::Ok).collect();
+        assert_eq!(bad.len(), 1, "{bad:#?}");
+        bad.remove(0)
+    }
+
+    #[test]
+    fn a_server_in_good_order_gives_no_reason_to_worry() {
+        let plan = plan("oltp_read_write", &[]);
+        let checks = checks(&server(&[]), &plan, Protocol::Prepared);
+        assert!(checks.iter().all(|check| check.level == Level::Ok && check.advice.is_empty()), "{checks:#?}");
+        let codes: Vec<&str> = checks.iter().map(|check| check.code).collect();
+        let expected = [
+            "read-only",
+            "max-connections",
+            "prepared-statements",
+            "table-open-cache",
+            "buffer-pool",
+            "isolation",
+            "durability",
+            "logging",
+            "tls",
+        ];
+        assert_eq!(codes, expected);
+    }
+
+    #[test]
+    fn each_setting_that_matters_is_told_with_its_figures_and_the_way_out() {
+        use Level::{Fatal, Note, Warning};
+        let plan = plan("oltp_read_write", &[]);
+        for (changes, level, code, message, advice) in [
+            (&[("read_only", Some("ON"))][..], Fatal, "read-only", "read_only is on", "primary's address"),
+            (&[("innodb_read_only", Some("ON"))], Fatal, "read-only", "innodb_read_only", ""),
+            (&[("max_connections", Some("101"))], Fatal, "max-connections", "102 connections", "to 102"),
+            (&[("Threads_connected", Some("51"))], Fatal, "max-connections", "is 151, others have 50", "to 152"),
+            (&[("max_user_connections", Some("101"))], Fatal, "max-user-connections", "may have 101", "to 102"),
+            (&[("max_prepared_stmt_count", Some("8999"))], Warning, PREPARED_REPLACED, "9000", "to 9000"),
+            (&[("Prepared_stmt_count", Some("7383"))], Warning, "prepared-statements", "hold 7383", "to 16383"),
+            (&[("table_open_cache", Some("109"))], Warning, "table-open-cache", "is 109", "to 110"),
+            // By parts: 16 x (10 tables + 7 threads).
+            (
+                &[
+                    ("version", Some("8.4.3")),
+                    ("table_open_cache", Some("271")),
+                    ("table_open_cache_instances", Some("16")),
+                ],
+                Warning,
+                "table-open-cache",
+                "is 271 in 16 parts",
+                "to 272",
+            ),
+            (&[("open_files_limit", Some("161"))], Warning, "server-open-files", "open 161 files", "to 162"),
+            (&[("innodb_open_files", Some("59"))], Warning, "server-open-files", "keeps 59 files", "to 60"),
+            (&[("innodb_buffer_pool_size", Some("1000000000"))], Note, "buffer-pool", "900.0 MiB", "fewer rows"),
+            (&[("transaction_isolation", Some("READ-COMMITTED"))], Note, "isolation", "READ-COMMITTED", "same level"),
+            (&[("innodb_flush_log_at_trx_commit", Some("2"))], Note, "durability", "commit=2", "same settings"),
+            (&[("sync_binlog", Some("0"))], Note, "durability", "sync_binlog=0", "same settings"),
+            (&[("innodb_doublewrite", Some("OFF"))], Note, "durability", "doublewrite=OFF", "same settings"),
+            (&[("query_cache_type", Some("ON"))], Warning, "query-cache", "1.0 MiB", "query_cache_type = OFF"),
+            (&[("general_log", Some("ON"))], Warning, "logging", "general log", "general_log = OFF"),
+            (
+                &[("slow_query_log", Some("ON")), ("long_query_time", Some("0.000000"))],
+                Warning,
+                "logging",
+                "above 0 s",
+                "slow_query_log = OFF",
+            ),
+        ] {
+            let check = only(checks(&server(changes), &plan, Protocol::Prepared));
+            assert_eq!((check.level, check.code), (level, code), "{check}");
+            assert!(check.message.contains(message) && check.advice.contains(advice), "{changes:?}: {check}");
+        }
+    }
+
+    #[test]
+    fn a_limit_that_is_just_enough_is_enough() {
+        let plan = plan("oltp_read_write", &[]);
+        for (name, value) in [
+            ("max_connections", "102"),
+            ("Threads_connected", "50"),
+            ("max_user_connections", "102"),
+            ("max_prepared_stmt_count", "9000"),
+            ("Prepared_stmt_count", "7382"),
+            ("table_open_cache", "110"),
+            ("open_files_limit", "162"),
+            ("innodb_open_files", "60"),
+            ("innodb_buffer_pool_size", "1048576000"),
+            ("slow_query_log", "ON"),
+            // A limit of 0 is none.
+            ("max_connections", "0"),
+            ("open_files_limit", "0"),
+        ] {
+            let checks = checks(&server(&[(name, Some(value))]), &plan, Protocol::Prepared);
+            assert!(checks.iter().all(|check| check.level == Level::Ok), "{name}={value}: {checks:#?}");
+        }
+    }
+
+    #[test]
+    fn what_only_writes_and_prepared_statements_meet_is_no_matter_to_others() {
+        let changes = [
+            ("read_only", Some("ON")),
+            ("max_prepared_stmt_count", Some("1")),
+            ("innodb_flush_log_at_trx_commit", Some("0")),
+        ];
+        let checks = checks(&server(&changes), &plan("oltp_read_only", &[]), Protocol::Text);
+        assert!(checks.iter().all(|check| check.level == Level::Ok), "{checks:#?}");
+        assert!(checks.iter().any(|check| check.message.contains("read_only is on")), "{checks:#?}");
+    }
+
+    #[test]
+    fn writes_that_nothing_commits_are_refused_and_reads_warned_of() {
+        let server = server(&[("autocommit", Some("OFF"))]);
+        let skip_trx = [("skip_trx", OptionValue::Bool(true))];
+        for (plan, level) in [
+            (plan("oltp_insert", &[]), Some(Level::Fatal)),
+            (plan("oltp_read_only", &skip_trx), Some(Level::Warning)),
+            (plan("oltp_read_write", &[]), None),
+        ] {
+            let check = autocommit(&server.facts, &plan);
+            assert_eq!(check.map(|check| check.level), level);
+            assert_eq!(refusals(&server.facts, &plan).len(), usize::from(level == Some(Level::Fatal)));
+        }
+    }
+
+    #[test]
+    fn an_accounts_hourly_limits_are_read_and_its_hash_is_not() {
+        let account = "CREATE USER `sysbench`@`%` IDENTIFIED BY PASSWORD '*B9049AE9' WITH MAX_QUERIES_PER_HOUR 100000 MAX_CONNECTIONS_PER_HOUR 0 MAX_USER_CONNECTIONS 5";
+        assert_eq!(hourly_limits(account), BTreeMap::from([("MAX_QUERIES_PER_HOUR", 100_000)]));
+        let plan = plan("oltp_read_only", &[]);
+        let limited = |name, limit| Server { hourly: Some(BTreeMap::from([(name, limit)])), ..server(&[]) };
+        let check = only(checks(&limited("MAX_QUERIES_PER_HOUR", 100_000), &plan, Protocol::Text));
+        assert_eq!((check.level, check.code), (Level::Warning, "hourly-limit"));
+        assert!(check.message.contains("MAX_QUERIES_PER_HOUR 100000; "), "{check}");
+        let check = only(checks(&limited("MAX_CONNECTIONS_PER_HOUR", 101), &plan, Protocol::Text));
+        assert_eq!(check.level, Level::Fatal);
+        // Nothing is updated here.
+        let none = checks(&limited("MAX_UPDATES_PER_HOUR", 1), &plan, Protocol::Text);
+        assert!(none.iter().all(|check| check.level == Level::Ok), "{none:#?}");
+    }
+
+    #[test]
+    fn tables_of_another_engine_are_counted() {
+        let mut server = server(&[]);
+        server.tables[3].engine = "MyISAM".into();
+        let check = only(checks(&server, &plan("oltp_read_only", &[]), Protocol::Text));
+        assert_eq!((check.level, check.code), (Level::Warning, "storage-engine"));
+        assert!(check.message.contains("1 of 10 tables are MyISAM, not innodb"), "{check}");
+    }
+
+    #[test]
+    fn encryption_that_was_asked_for_and_not_given_is_told() {
+        let with =
+            |cipher: &str, mode| tls(&Server { cipher: Some(cipher.into()), ..Server::default() }, mode).unwrap();
+        assert_eq!(with("", SslMode::Disabled).level, Level::Ok);
+        assert_eq!(with("", SslMode::Preferred).level, Level::Warning);
+        let encrypted = with("TLS_AES_128_GCM_SHA256", SslMode::Required);
+        assert_eq!(encrypted.level, Level::Ok);
+        assert!(encrypted.message.contains("TLS_AES_128_GCM_SHA256"), "{encrypted}");
+    }
+
+    #[test]
+    fn a_server_that_shows_nothing_gives_one_note_of_what_is_not_known() {
+        let check = only(checks(&Server::default(), &plan("oltp_read_write", &[]), Protocol::Prepared));
+        assert_eq!((check.level, check.code), (Level::Note, "not-known"));
+        assert!(check.message.contains("max_connections") && check.message.contains("Threads_connected"), "{check}");
+    }
 }
