@@ -25,11 +25,14 @@ pub fn examine<T: Target + Database>(
     let mut control = target.control(interrupted)?;
     let facts = control.facts()?;
     let dialect = target.dialect();
-    let mut checks = match unfit_table(control.as_mut(), dialect, demand.plan)? {
-        Some(check) => vec![check],
-        None => vec![fit_tables(demand.plan)],
-    };
-    checks.extend(missing_index(control.as_mut(), dialect, demand.plan)?);
+    let mut checks = Vec::new();
+    match unfit_table(control.as_mut(), dialect, demand.plan)? {
+        Some(check) => checks.push(check),
+        None => {
+            checks.push(fit_tables(demand.plan));
+            checks.extend(missing_index(control.as_mut(), dialect, demand.plan)?);
+        }
+    }
     checks.extend(control.check(&facts, demand)?);
     let (server, local) = match address {
         TargetAddress::MySql(address) => (Some(target as &dyn Database), is_here(address)),
@@ -62,21 +65,18 @@ fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Re
             }
         }
     }
-    // What lacks its table altogether has been told of.
     let lacking = tables.iter().filter_map(|table| {
-        let there = indexed.get(&table.name())?;
+        let there = indexed.remove(&table.name()).unwrap_or_default();
         let columns = wanted_indexes(table, dialect);
         let missing = columns.into_iter().find(|columns| !there.iter().any(|index| index.starts_with(columns)))?;
         Some((table.name(), missing.trim_end_matches(',').to_string()))
     });
     let lacking: Vec<(String, String)> = lacking.collect();
     Ok(lacking.first().map(|(table, columns)| {
-        let others =
-            if lacking.len() > 1 { format!(", and {} others lack one too", lacking.len() - 1) } else { String::new() };
         Check::new(
             Level::Warning,
             "index-missing",
-            format!("{table} has no index on {columns}{others}"),
+            format!("{table} has no index on {columns} (tables that lack one: {} of {})", lacking.len(), tables.len()),
             format!("make it with CREATE INDEX, or give the options that {table} was prepared with"),
         )
     }))
