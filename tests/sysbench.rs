@@ -10,11 +10,12 @@ use std::io::Write;
 use std::process::Command;
 
 use support::Server;
+use support::null_server::{Behaviour, NullServer};
 use support::program::{report, succeed, text};
 
-/// Runs sysbench on the server; `None` if it is not installed.
-fn sysbench(server: &Server, arguments: &[&str]) -> Option<String> {
-    let port = format!("--mysql-port={}", server.port());
+/// Runs sysbench on the server at a port; `None` if it is not installed.
+fn sysbench(port: u16, arguments: &[&str]) -> Option<String> {
+    let port = format!("--mysql-port={port}");
     let login = ["--mysql-host=127.0.0.1", "--mysql-user=sysbench", "--mysql-password=sysbench", "--mysql-db=sbtest"];
     match Command::new("sysbench").args(login).arg(port).args(arguments).output() {
         Ok(output) => {
@@ -73,28 +74,30 @@ fn normal(statement: &str) -> String {
     shorter
 }
 
-/// What oltpbench asks before a run, each once at most; sysbench asks nothing.
-const CHECKS: [&str; 4] = [
-    "SHOW GLOBAL VARIABLES WHERE Variable_name IN(",
-    "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN(",
-    "SELECT 'S', MIN(id), MAX(id) FROM sbtestN",
-    "SELECT @@max_prepared_stmt_count",
+/// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
+const CHECKS: [(&str, usize); 4] = [
+    // Before the run.
+    ("SHOW GLOBAL VARIABLES WHERE Variable_name IN(", 1),
+    ("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN(", 1),
+    ("SELECT 'S', MIN(id), MAX(id) FROM sbtestN", 1),
+    // At both ends of the window.
+    ("SHOW GLOBAL STATUS", 2),
 ];
 
 /// The statements of the transactions and how each was sent. Only the given checks, preparing, closing and leaving may
 /// come beside them.
-fn of_run(log: Vec<(String, String)>, checks: &[&str]) -> Vec<String> {
-    let mut asked = Vec::new();
+fn of_run(log: Vec<(String, String)>, checks: &[(&str, usize)]) -> Vec<String> {
+    let mut asked = vec![0; checks.len()];
     let mut statements = Vec::new();
     for (message, statement) in log {
         match message.as_str() {
-            "Prepare" | "Close stmt" | "Quit" => {}
-            // sysbench prepares these two where the server can; see ARCHITECTURE.md.
+            "Connect" | "Prepare" | "Close stmt" | "Quit" => {}
+            // sysbench prepares COMMIT, and BEGIN where the server can; we send text.
             "Query" | "Execute" if statement == "BEGIN" || statement == "COMMIT" => statements.push(statement),
-            "Query" | "Execute" => match checks.iter().find(|check| statement.starts_with(**check)) {
+            "Query" | "Execute" => match checks.iter().position(|(check, _)| statement.starts_with(check)) {
                 Some(check) => {
-                    assert!(!asked.contains(check), "asked twice: {statement}");
-                    asked.push(*check);
+                    asked[check] += 1;
+                    assert!(asked[check] <= checks[check].1, "asked once too often: {statement}");
                 }
                 None => {
                     assert!(statement.contains("sbtestN"), "neither a check nor of a transaction: {statement}");
@@ -135,7 +138,8 @@ fn every_workload_sends_what_sysbench_sends() {
             // sysbench counts each row of bulk_insert as an event, so it sends one statement for many.
             let events = if name == "bulk_insert" { "--events=1000" } else { "--events=10" };
             let statements = logged(&server, || {
-                theirs = sysbench(&server, &[&[name, "--threads=1", events, &ps], theirs_size, &["run"]].concat());
+                theirs =
+                    sysbench(server.port(), &[&[name, "--threads=1", events, &ps], theirs_size, &["run"]].concat());
             });
             if theirs.is_none() {
                 return;
@@ -178,13 +182,13 @@ fn prepare_makes_the_tables_that_sysbench_makes() {
     ] {
         let mut theirs = None;
         let their_log = logged(&server, || {
-            theirs = sysbench(&server, &[&["oltp_read_write"], &SIZE[..], knobs, &["prepare"]].concat());
+            theirs = sysbench(server.port(), &[&["oltp_read_write"], &SIZE[..], knobs, &["prepare"]].concat());
         });
         if theirs.is_none() {
             return;
         }
         let their_shapes = shapes(&server);
-        sysbench(&server, &[&["oltp_read_write"], &SIZE[..], &["cleanup"]].concat());
+        sysbench(server.port(), &[&["oltp_read_write"], &SIZE[..], &["cleanup"]].concat());
         let our_log = logged(&server, || {
             succeed(&[&["prepare", "--url", &url], &SIZE[..], knobs].concat());
         });
@@ -204,87 +208,204 @@ fn prepare_makes_the_tables_that_sysbench_makes() {
     }
 }
 
+/// Options of sysbench's that no workload here has: another database's.
+const ANOTHER_DATABASE: [&str; 1] = ["pgsql-variant"];
+
+/// sysbench's options of every script, which oltpbench offers only where the workload's statements use them.
+const ANOTHER_WORKLOAD: [&str; 13] = [
+    "delete-inserts",
+    "distinct-ranges",
+    "index-updates",
+    "non-index-updates",
+    "order-ranges",
+    "point-selects",
+    "range-selects",
+    "range-size",
+    "simple-ranges",
+    "skip-trx",
+    "sum-ranges",
+    // select_random_points and select_random_ranges read the first table only.
+    "tables",
+    "random-points",
+];
+
 #[test]
-fn defaults_are_sysbenchs_but_for_those_that_the_manual_names() {
+fn workloads_have_sysbenchs_options_and_defaults_but_for_those_named_here() {
     let Some(server) = Server::mariadb(&[]) else { return };
     for name in succeed(&["workloads", "list"]).lines().filter_map(|line| line.split_whitespace().next()) {
         if name == "bulk_insert" {
             // It has no options in sysbench.
             continue;
         }
-        let Some(help) = sysbench(&server, &[name, "help"]) else { return };
-        let ours = succeed(&["run", "--workload", name, "--help"]);
-        let offered = offered_options(&ours);
-        let theirs: BTreeMap<String, String> = help.lines().filter_map(sysbench_option).collect();
+        let Some(help) = sysbench(server.port(), &[name, "help"]) else { return };
+        let theirs = sysbench_options(&help);
         assert!(theirs.len() > 10, "{help}");
-        let own = ["tables", "table-size"];
-        for (option, default) in &offered {
-            match theirs.get(option) {
-                Some(_) if own.contains(&option.as_str()) => {}
-                Some(theirs) => assert_eq!(default, theirs, "{name} --{option}"),
-                None => assert_eq!(option, "one-table", "{name} has an option that sysbench has not"),
+        let ours = succeed(&["run", "--workload", name, "--help"]);
+        let offered = offered_options(ours.split("Options of workload").nth(1).unwrap());
+        for (option, default) in &theirs {
+            match (option.as_str(), offered.get(option)) {
+                ("tables", Some(ours)) => assert_eq!(ours, "250", "{name}"),
+                ("table-size", Some(ours)) => assert_eq!(ours, "25000", "{name}"),
+                (_, Some(ours)) => assert_eq!(ours, default, "{name} --{option}"),
+                (option, None) => {
+                    let left_out = ANOTHER_DATABASE.contains(&option) || ANOTHER_WORKLOAD.contains(&option);
+                    assert!(left_out, "{name} lacks --{option}");
+                }
             }
         }
-        if !name.starts_with("select") {
-            assert_eq!(offered.get("tables").map(String::as_str), Some("250"));
+        for option in offered.keys().filter(|option| !theirs.contains_key(*option)) {
+            assert_eq!(option, "one-table", "{name} has an option that sysbench has not");
         }
-        assert_eq!(offered.get("table-size").map(String::as_str), Some("25000"));
     }
-    let Some(help) = sysbench(&server, &["--help"]) else { return };
-    for (option, default) in [
-        ("threads", "1"),
-        ("events", "0"),
-        ("time", "10"),
-        ("rand-spec-iter", "12"),
-        ("rand-spec-pct", "1"),
-        ("rand-spec-res", "75"),
-        ("rand-pareto-h", "0.2"),
-        ("db-ps-mode", "auto"),
-    ] {
-        let theirs: BTreeMap<String, String> = help.lines().filter_map(sysbench_option).collect();
-        let found = theirs.get(option).map(|value| value.trim_start_matches('0').to_string());
-        assert_eq!(found.as_deref(), Some(default.trim_start_matches('0')), "sysbench's --{option}");
-        let ours = succeed(&["run", "--help"]);
-        let at = ours.find(&format!("--{option} ")).unwrap_or_else(|| panic!("--{option} is missing"));
-        let default = format!("[default: {default}]");
-        assert!(ours[at..].split("\n  -").next().unwrap().contains(&default), "--{option} {default}\n{ours}");
+    // Together the workloads offer each of them, so none was forgotten everywhere.
+    let everywhere = succeed(&["run", "--mode", "read-write", "--help"]);
+    let points = succeed(&["run", "--workload", "select_random_points", "--help"]);
+    let offered =
+        [offered_options(&everywhere), offered_options(&points)].map(|options| options.into_keys()).into_iter();
+    let offered: Vec<String> = offered.flatten().collect();
+    for option in ANOTHER_WORKLOAD {
+        assert!(offered.iter().any(|offered| offered == option), "no workload has --{option}");
     }
 }
 
-/// Name and default of a line such as `  --range_size=N   Range size ... [100]`.
-fn sysbench_option(line: &str) -> Option<(String, String)> {
-    let option = line.trim().strip_prefix("--")?;
-    let end = option.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')?;
-    let default = line.trim().strip_suffix(']')?.rsplit('[').next()?;
-    Some((option[..end].replace('_', "-"), default.to_string()))
+/// sysbench's general options under another name here, or left out: PostgreSQL, debugging, and what has no use.
+const ELSEWHERE: [(&str, &str); 36] = [
+    ("mysql-host", "host"),
+    ("mysql-port", "port"),
+    ("mysql-socket", "socket"),
+    ("mysql-user", "user"),
+    ("mysql-password", "password-file"),
+    ("mysql-db", "database"),
+    ("mysql-ssl", "ssl-mode"),
+    ("mysql-ignore-errors", "max-error-rate"),
+    ("db-driver", "url"),
+    ("config-file", "workload"),
+    ("max-requests", "events"),
+    ("max-time", "time"),
+    ("num-threads", "threads"),
+    ("mysql-ssl-cipher", ""),
+    ("mysql-compression", ""),
+    ("mysql-debug", ""),
+    ("mysql-dry-run", ""),
+    ("pgsql-host", ""),
+    ("pgsql-port", ""),
+    ("pgsql-user", ""),
+    ("pgsql-password", ""),
+    ("pgsql-db", ""),
+    ("thread-stack-size", ""),
+    ("report-checkpoints", ""),
+    ("debug", ""),
+    ("db-debug", ""),
+    ("verbosity", ""),
+    ("validate", ""),
+    ("rate", ""),
+    ("tx-rate", ""),
+    // The histogram is in the JSON document.
+    ("histogram", "json"),
+    // These two are oltpbench's own before a command.
+    ("version", ""),
+    ("help", "help"),
+    // sysbench prints one percentile, and waits for ever by default.
+    ("percentile", "percentile"),
+    ("forced-shutdown", "forced-shutdown"),
+    // sysbench's default is special.
+    ("rand-type", "rand-type"),
+];
+
+#[test]
+fn general_options_have_sysbenchs_names_and_defaults_but_for_those_named_here() {
+    let Some(server) = Server::mariadb(&[]) else { return };
+    let Some(help) = sysbench(server.port(), &["--help"]) else { return };
+    let theirs = sysbench_options(&help);
+    let ours = offered_options(&succeed(&["run", "--help"]));
+    for (option, default) in &theirs {
+        match ELSEWHERE.iter().find(|(theirs, _)| theirs == option) {
+            Some((_, "")) => assert!(!ours.contains_key(option), "--{option} is no longer left out"),
+            Some((_, name)) => assert!(ours.contains_key(*name), "--{name}, which stands for sysbench's --{option}"),
+            None => assert_eq!(
+                ours.get(option).map(|ours| ours.trim_matches('0')),
+                Some(default.trim_matches('0')),
+                "--{option}"
+            ),
+        }
+    }
+    for (option, _) in ELSEWHERE {
+        assert!(theirs.contains_key(option), "sysbench has no --{option}");
+    }
 }
 
-/// Name and default of each option of the workload, from our help.
+/// Name and default of the lines such as `  --range_size=N   Range size ... [100]`.
+fn sysbench_options(help: &str) -> BTreeMap<String, String> {
+    let option = |line: &str| {
+        let option = line.trim().strip_prefix("--")?;
+        let end = option.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-')?;
+        let default = option.strip_suffix(']').and_then(|rest| rest.rsplit('[').next()).unwrap_or_default();
+        Some((option[..end].replace('_', "-"), default.to_string()))
+    };
+    help.lines().filter_map(option).collect()
+}
+
+/// Name and default of each option in a part of our help.
 fn offered_options(help: &str) -> BTreeMap<String, String> {
-    let own = help.split("Options of workload").nth(1).expect("a heading for the workload's options");
-    let mut options = BTreeMap::new();
-    for part in own.split("      --").skip(1) {
-        let name = part.split([' ', '[', '\n']).next().unwrap().to_string();
-        let default = part.split("[default: ").nth(1).and_then(|rest| rest.split(']').next()).unwrap_or_default();
-        options.insert(name, default.to_string());
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for line in help.lines() {
+        let line = line.trim();
+        let option = line.strip_prefix("--").or(line.strip_prefix("-h, --"));
+        match (option, texts.last_mut()) {
+            (Some(option), _) => {
+                texts.push((option.split([' ', '[']).next().unwrap().into(), option.into()));
+            }
+            (None, Some((_, text))) => text.extend([" ", line]),
+            (None, None) => {}
+        }
     }
-    options
+    let default = |text: &str| Some(text.split("[default: ").nth(1)?.split(']').next()?.to_string());
+    texts.into_iter().map(|(option, text)| (option, default(&text).unwrap_or_default())).collect()
 }
 
 #[test]
 fn reads_writes_and_others_are_counted_as_sysbench_counts_them() {
     let Some(server) = Server::mariadb(&[]) else { return };
     let url = server.url();
-    for name in ["oltp_read_only", "oltp_read_write", "oltp_write_only", "oltp_point_select", "oltp_update_non_index"] {
-        succeed(&[&["prepare", "--workload", name, "--url", &url], &SIZE[..]].concat());
-        let arguments = [&[name, "--threads=1", "--events=50"], &SIZE[..], &["run"]].concat();
-        let Some(theirs) = sysbench(&server, &arguments) else { return };
-        let ours = report(&[&["run", "--workload", name, "--url", &url, "--events=50"], &SIZE[..]].concat());
-        for (label, key) in [("read:", "reads"), ("write:", "writes"), ("other:", "other"), ("total:", "queries")] {
-            let line = theirs.lines().find(|line| line.trim().starts_with(label)).expect(label);
-            let value: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-            assert_eq!(ours["totals"][key].as_u64(), Some(value), "{name} {label}");
+    for name in succeed(&["workloads", "list"]).lines().filter_map(|line| line.split_whitespace().next()) {
+        // sysbench counts each row of bulk_insert as an event, and as many as fit into one statement are one write.
+        let (size, their_events, our_events): (&[&str], _, _) = match name {
+            "bulk_insert" => (&[], "--events=1000", "--events=1"),
+            "select_random_points" | "select_random_ranges" => (&SIZE[1..], "--events=50", "--events=50"),
+            _ => (&SIZE, "--events=50", "--events=50"),
+        };
+        succeed(&[&["prepare", "--workload", name, "--url", &url, "--threads=1"], size].concat());
+        let arguments = [&[name, "--threads=1", their_events], size, &["run"]].concat();
+        let Some(theirs) = sysbench(server.port(), &arguments) else { return };
+        if name == "bulk_insert" {
+            server.sql("TRUNCATE sbtest.sbtest1");
         }
-        succeed(&[&["cleanup", "--workload", name, "--url", &url], &SIZE[..]].concat());
+        let ours = report(&[&["run", "--workload", name, "--url", &url, our_events], size].concat());
+        let value = |label: &str| -> u64 {
+            let line = theirs.lines().find(|line| line.trim().starts_with(label)).expect(label);
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        };
+        let counts =
+            |totals: &serde_json::Value| ["reads", "writes", "other", "queries"].map(|key| totals[key].as_u64());
+        let mut expected = ["read:", "write:", "other:", "total:"].map(value);
+        if name == "oltp_delete" {
+            // A DELETE that finds no row is a write here, and in sysbench something other.
+            expected[1] += std::mem::take(&mut expected[2]);
+        }
+        assert_eq!(counts(&ours["totals"]), expected.map(Some), "{name}: reads, writes, other, total");
+        let rows_an_event = if name == "bulk_insert" { 1000 } else { 1 };
+        let transactions = ours["totals"]["transactions"].as_u64().unwrap();
+        assert_eq!(transactions * rows_an_event, value("transactions:"), "{name}");
+        succeed(&[&["cleanup", "--workload", name, "--url", &url], size].concat());
+    }
+}
+
+#[test]
+fn sysbench_takes_the_null_server_for_a_real_one_in_both_protocols() {
+    for mode in ["--db-ps-mode=auto", "--db-ps-mode=disable"] {
+        let server = NullServer::start(0, Behaviour::Prompt).unwrap();
+        let arguments = ["oltp_point_select", "--threads=4", "--time=0", "--events=2000", "--table-size=25000", mode];
+        let Some(theirs) = sysbench(server.port(), &[&arguments[..], &["run"]].concat()) else { return };
+        assert_eq!(server.sent().rows, 2000, "{theirs}");
     }
 }

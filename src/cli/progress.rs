@@ -150,7 +150,11 @@ impl Observer for Console {
             (None, Some(events)) => format!("{events} transactions"),
             (None, None) => "as long as you let it (Ctrl-C ends it with a report)".to_string(),
         };
-        super::show_error(format_args!("Running {} threads for {length}{warmup}", spec.threads));
+        let threads = match spec.threads {
+            1 => "1 thread".to_string(),
+            count => format!("{count} threads"),
+        };
+        super::show_error(format_args!("Running {threads} for {length}{warmup}"));
     }
 
     fn interval(&mut self, interval: &Interval, response: &Histogram) {

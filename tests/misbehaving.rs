@@ -1,0 +1,134 @@
+//! The program against servers that break the protocol, fall silent or hang up: each run ends on time, with one message
+//! or with a report that counts what was really answered.
+
+mod support;
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::null_server::{Behaviour, NullServer};
+use support::program::{count, fail, oltpbench, report, report_of, text};
+
+fn start(behaviour: Behaviour) -> NullServer {
+    NullServer::start(0, behaviour).unwrap()
+}
+
+/// A second of point selects over four connections on one table, so that one command of each goes into preparing. No
+/// number of errors stops it.
+fn point_selects(server: &NullServer, rest: &[&str]) -> Command {
+    let url = server.url();
+    let arguments = ["run", "--mode", "point-select", "--url", &url, "--tables", "1", "--threads", "4", "--time", "1"];
+    oltpbench(&[&arguments[..], &["--max-error-rate", "100"], rest].concat())
+}
+
+/// Runs with a report, and holds it against what the server sent.
+#[track_caller]
+fn judged(server: &NullServer, rest: &[&str]) -> (Value, Output) {
+    let began = Instant::now();
+    let (run, output) = report_of(point_selects(server, rest));
+    // A second for the run and one for its stragglers; the rest is patience with a busy machine.
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    let ended = ["totals", "warmup", "drained"].map(|span| count(&run, &format!("{span}.transactions")));
+    assert_eq!(ended.iter().sum::<u64>(), server.sent().rows, "{run}");
+    assert!(server.sent().rows > 0, "{run}");
+    assert!(!text(&output.stderr).contains("panicked"), "{}", text(&output.stderr));
+    (run, output)
+}
+
+/// Errors over the whole run by code.
+fn errors(run: &Value, code: i64) -> u64 {
+    let spans = ["totals", "warmup", "drained"].into_iter();
+    let entries = spans.flat_map(|span| run[span]["errors"].as_array().unwrap());
+    entries.filter(|entry| entry["code"] == code).map(|entry| count(entry, "count")).sum()
+}
+
+/// The single line that a run must end with that cannot begin.
+#[track_caller]
+fn refused(server: &NullServer) -> String {
+    let began = Instant::now();
+    let message = fail(1, &["run", "--mode", "point-select", "--url", &server.url()]);
+    // A server that never answers is waited for ten seconds.
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert_eq!(message.trim_end().lines().count(), 1, "{message}");
+    assert!(message.contains(&format!("127.0.0.1:{}", server.port())), "{message}");
+    message
+}
+
+#[test]
+fn a_run_on_the_null_server_counts_what_was_answered_in_both_protocols() {
+    for mode in ["auto", "disable"] {
+        let server = start(Behaviour::Prompt);
+        let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--threads", "4", "--time", "0"];
+        let run = report(&[&arguments[..], &["--events", "2000", "--db-ps-mode", mode]].concat());
+        assert_eq!((count(&run, "totals.transactions"), server.sent().rows), (2000, 2000), "{mode}");
+    }
+}
+
+#[test]
+fn a_server_that_never_greets_is_refused_in_time() {
+    let message = refused(&start(Behaviour::SilentAfter(0)));
+    assert!(message.contains("no answer from"), "{message}");
+}
+
+#[test]
+fn a_server_that_greets_with_garbage_is_refused() {
+    refused(&start(Behaviour::GarbageAfter(0)));
+}
+
+#[test]
+fn a_server_that_hangs_up_at_once_is_refused() {
+    refused(&start(Behaviour::CloseAfter(0)));
+}
+
+#[test]
+fn a_server_that_falls_silent_costs_the_stragglers_time_and_no_counted_transaction() {
+    for mode in ["auto", "disable"] {
+        let server = start(Behaviour::SilentAfter(50));
+        let (run, output) = judged(&server, &["--db-ps-mode", mode, "--forced-shutdown", "1"]);
+        assert_eq!(count(&run, "unfinished"), 4, "{run}");
+        assert_eq!(output.status.code(), Some(1));
+        let message = text(&output.stderr);
+        assert!(message.contains("4 of 4 connections still waited for an answer 1 s after the end"), "{message}");
+    }
+}
+
+#[test]
+fn a_server_that_answers_with_garbage_ends_no_run_and_adds_no_transaction() {
+    for mode in ["auto", "disable"] {
+        let server = start(Behaviour::GarbageAfter(50));
+        let (run, _) = judged(&server, &["--db-ps-mode", mode, "--forced-shutdown", "1"]);
+        // Where garbage reads as the length of a packet, the rest of it may be waited for in vain.
+        assert!(errors(&run, 0) + count(&run, "unfinished") >= 4, "{run}");
+    }
+}
+
+#[test]
+fn connections_that_are_closed_again_and_again_are_opened_again_and_counted() {
+    for mode in ["auto", "disable"] {
+        let server = start(Behaviour::CloseAfter(50));
+        let (run, _) = judged(&server, &["--db-ps-mode", mode]);
+        let reconnects =
+            ["totals", "drained"].map(|span| count(&run, &format!("{span}.reconnects"))).iter().sum::<u64>();
+        assert!(reconnects > 0, "{run}");
+        let undisturbed = start(Behaviour::Prompt);
+        judged(&undisturbed, &["--db-ps-mode", mode]);
+        // Those of the control plane are the same; what is more was opened anew.
+        assert_eq!(server.sent().connections, undisturbed.sent().connections + reconnects, "{run}");
+        assert!(errors(&run, 0) >= reconnects, "{run}");
+    }
+}
+
+#[test]
+fn every_error_of_the_server_is_counted_once() {
+    for mode in ["auto", "disable"] {
+        // A deadlock, which is tried again; and an unknown column, which is not.
+        for (code, sqlstate) in [(1213, "40001"), (1054, "42S22")] {
+            let server = start(Behaviour::ErrorEach(20, code, sqlstate));
+            let (run, output) = judged(&server, &["--db-ps-mode", mode]);
+            assert!(server.sent().errors > 0);
+            assert_eq!(errors(&run, i64::from(code)), server.sent().errors, "{run}");
+            assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        }
+    }
+}
