@@ -125,23 +125,53 @@ fn a_thousand_connections_run_and_end() {
 #[test]
 fn ctrl_c_sigterm_and_a_lost_terminal_report_what_was_measured() {
     use rustix::process::Signal;
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    // A terminal that closes sends two.
+    for signals in [&[Signal::INT][..], &[Signal::TERM], &[Signal::HUP, Signal::HUP]] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run.json");
-        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--time", "0"]].concat());
-        command.arg("--json").arg(&file).args(["--report-interval", "0.1"]);
+        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=200ms", "--time", "0"]].concat());
+        command.arg("--json").arg(&file).args(["--threads", "8", "--report-interval", "0.5"]);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
         // The first interval line shows that the run is under way.
         let mut first = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, signals[0]).unwrap();
+        for &again in &signals[1..] {
+            // Late enough to be a signal of its own, and early enough for the answer in flight to keep the run waiting.
+            std::thread::sleep(Duration::from_millis(5));
+            rustix::process::kill_process(process, again).unwrap();
+        }
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let run = document(&file, &output);
         assert_eq!(run["status"], "interrupted");
         assert!(count(&run, "totals.transactions") > 0);
     }
+}
+
+#[test]
+fn a_json_path_that_is_a_link_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    std::fs::write(place("run.json"), "older").unwrap();
+    std::os::unix::fs::symlink("run.json", place("link")).unwrap();
+    // As /dev/stdout does.
+    std::os::unix::fs::symlink("/proc/self/fd/1", place("stdout")).unwrap();
+    let run = |link: &str| {
+        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--events", "5"]].concat());
+        command.arg("--json").arg(place(link)).stdout(std::fs::File::create(place("out")).unwrap());
+        assert!(command.status().unwrap().success());
+        assert!(place(link).is_symlink(), "{link}");
+        std::fs::read_to_string(place("out")).unwrap()
+    };
+    assert!(!run("link").contains("schema_version"));
+    assert!(std::fs::read_to_string(place("run.json")).unwrap().contains("schema_version"));
+    let both = run("stdout");
+    assert!(both.contains("schema_version") && both.contains("SQL statistics:"), "{both}");
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 4, "nothing else was left behind");
 }
 
 #[test]

@@ -322,11 +322,14 @@ fn general_options_have_sysbenchs_names_and_defaults_but_for_those_named_here() 
         match ELSEWHERE.iter().find(|(theirs, _)| theirs == option) {
             Some((_, "")) => assert!(!ours.contains_key(option), "--{option} is no longer left out"),
             Some((_, name)) => assert!(ours.contains_key(*name), "--{name}, which stands for sysbench's --{option}"),
-            None => assert_eq!(
-                ours.get(option).map(|ours| ours.trim_matches('0')),
-                Some(default.trim_matches('0')),
-                "--{option}"
-            ),
+            None => {
+                let ours = ours.get(option).unwrap_or_else(|| panic!("--{option} is missing"));
+                // 0 and 0.000000 are the same default.
+                match (ours.parse::<f64>(), default.parse::<f64>()) {
+                    (Ok(ours), Ok(default)) => assert_eq!(ours, default, "--{option}"),
+                    _ => assert_eq!(ours, default, "--{option}"),
+                }
+            }
         }
     }
     for (option, _) in ELSEWHERE {

@@ -168,18 +168,24 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP sets a flag, so that a run still reports; the second ends the program at once.
+/// The first SIGINT, SIGTERM or SIGHUP sets a flag, so that a run still reports; another SIGINT or SIGTERM ends the
+/// program at once. Another SIGHUP does not: a terminal that closes sends two, one by its shell and one by the kernel.
 fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
-    // Under nohup a lost terminal must not end the run.
-    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        // In this order, so that the signal which sets the flag does not also see it set.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|error| CliError::Run(format!("signals cannot be watched: {error}")))?;
-    }
+    let watch = || {
+        for signal in [SIGINT, SIGTERM] {
+            // In this order, so that the signal which sets the flag does not also see it set.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+            signal_hook::flag::register(signal, Arc::clone(&flag))?;
+        }
+        // Under nohup a lost terminal must not end the run.
+        if !is_ignored(SIGHUP) {
+            signal_hook::flag::register(SIGHUP, Arc::clone(&flag))?;
+        }
+        Ok(())
+    };
+    watch().map_err(|error: std::io::Error| CliError::Run(format!("signals cannot be watched: {error}")))?;
     Ok(flag)
 }
 

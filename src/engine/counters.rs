@@ -58,14 +58,20 @@ fn readings<T>(
     shared: &Shared<T>,
     stop: &AtomicBool,
 ) -> Result<Option<(Reading, Reading)>, Fault> {
-    let mut control = server.control(stop)?;
+    // The recorder is there once all workers are connected. Only then may this take a connection too: the server may have
+    // none left, which must cost the counters and not the run.
     let Some(recorder) = until(stop, || shared.recorder.get()) else { return Ok(None) };
+    let mut control = server.control(stop)?;
     let window = recorder.window();
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
     if until(stop, || reached(window.start_ns().min(window.end_ns()))).is_none() {
         return Ok(None);
     }
     let before = read(control.as_mut())?;
+    if reached(window.end_ns()).is_some() {
+        // Two readings after the window would say that nothing happened in it.
+        return Ok(None);
+    }
     if until(stop, || reached(window.end_ns())).is_none() {
         return Ok(None);
     }

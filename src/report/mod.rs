@@ -16,6 +16,8 @@ pub mod text;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -478,7 +480,11 @@ pub struct JsonFile {
 
 impl JsonFile {
     pub fn at(path: &Path) -> Result<JsonFile, ReportError> {
-        let file = JsonFile { path: path.to_path_buf() };
+        let mut file = JsonFile { path: path.to_path_buf() };
+        if path.is_symlink() && !file.is_direct() {
+            // The link stays, and what it leads to is written.
+            file.path = path.canonicalize().map_err(|source| file.error(source))?;
+        }
         let folder = path.is_dir().then(|| std::io::ErrorKind::IsADirectory.into());
         // A pipe is not tried: its reader would take the end of the trial for the end of the report.
         let tried = match folder {
@@ -502,13 +508,27 @@ impl JsonFile {
         written.map_err(|source| self.error(source))
     }
 
-    /// A device or a pipe, such as /dev/stdout, must be written to, not replaced. A folder fails when it is opened.
+    /// A device, a pipe, or a standard stream whatever it leads to, must be written to, not replaced. A folder fails when
+    /// it is opened.
     fn is_direct(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file())
+        let is_special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
+        is_special || self.standard_stream().is_some()
     }
 
     fn open_direct(&self) -> std::io::Result<std::fs::File> {
-        std::fs::OpenOptions::new().write(true).open(&self.path)
+        match self.standard_stream() {
+            Some(stream) => Ok(stream),
+            None => std::fs::OpenOptions::new().write(true).open(&self.path),
+        }
+    }
+
+    /// The program's own output that the path leads to, as /dev/stdout does. It shares its position with the text there,
+    /// which opening the file behind it once more would not.
+    fn standard_stream(&self) -> Option<std::fs::File> {
+        let path = std::fs::metadata(&self.path).ok()?;
+        let streams = [std::io::stdout().as_fd().try_clone_to_owned(), std::io::stderr().as_fd().try_clone_to_owned()];
+        let mut files = streams.into_iter().flatten().map(std::fs::File::from);
+        files.find(|file| file.metadata().is_ok_and(|file| (file.dev(), file.ino()) == (path.dev(), path.ino())))
     }
 
     fn open_aside(&self) -> std::io::Result<tempfile::NamedTempFile> {
@@ -553,6 +573,20 @@ mod tests {
         }
         assert_eq!(latency.percentile(100.0), Some(latency.max));
         assert_eq!(Latency { histogram: "damaged".into(), ..latency }.percentile(50.0), None);
+    }
+
+    #[test]
+    fn a_percentile_is_the_nearest_rank_however_many_were_recorded() {
+        for count in [1, 7, 999, 1000, 1001, 2000, 10_000, 123_000] {
+            let rank = (count * 999u64).div_ceil(1000);
+            // All up to that rank are short and all above it long, so one rank too many or too few is seen.
+            let mut recorded = histogram();
+            recorded.record_n(1_000_000, rank - 1).unwrap();
+            recorded.record(2_000_000).unwrap();
+            recorded.record_n(4_000_000, count - rank).unwrap();
+            let found = (Latency::new(&recorded).p999 / 1e3).round();
+            assert_eq!(found, 2.0, "{count}");
+        }
     }
 
     #[test]
