@@ -13,13 +13,12 @@ use super::CliError;
 use super::options::{Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
 use super::progress::Console;
 use crate::engine::run::Ending;
-use crate::engine::{check, load, refuse, run as measure};
+use crate::engine::{check, load, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
 use crate::spec::{Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
-use crate::target::mysql::check::PREPARED_REPLACED;
 use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
 use crate::target::sqlite::SqliteTarget;
@@ -283,6 +282,7 @@ struct Outcome {
 impl Job {
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
         let wanted = wanted_protocol(self.wanted, &self.plan);
+        let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
         let plan = || Arc::clone(&self.plan);
         match &self.address {
             TargetAddress::Simulated(simulation) => {
@@ -291,17 +291,12 @@ impl Job {
             }
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
-                load::check_tables(&target, &self.plan, interrupted)?;
-                let facts = target.control(interrupted)?.facts()?;
+                let facts = check::admit(&target, &self.address, &demand, interrupted)?;
                 self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
-                let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
-                refuse(check::ports(&self.address, &demand))?;
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
-                let facts = database.control(interrupted)?.facts()?;
-                refuse(mysql::check::refusals(&facts, &self.plan))?;
-                load::check_tables(&database, &self.plan, interrupted)?;
+                let facts = check::admit(&database, &self.address, &demand, interrupted)?;
                 let (protocol, findings) = fitting_protocol(&facts, &demand);
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
@@ -338,9 +333,9 @@ fn wanted_protocol(mode: PsMode, plan: &Plan) -> Protocol {
 
 /// Prepared statements if the server can hold all that the run may need, text otherwise.
 fn fitting_protocol(facts: &Facts, demand: &Demand<'_>) -> (Protocol, Vec<Finding>) {
-    match mysql::check::prepared_statements(facts, 0, demand) {
-        Some(check) if check.code == PREPARED_REPLACED => (Protocol::Text, vec![finding(check)]),
-        _ => (demand.protocol, Vec::new()),
+    match mysql::check::prepared_replaced(facts, demand) {
+        Some(check) => (Protocol::Text, vec![finding(check)]),
+        None => (demand.protocol, Vec::new()),
     }
 }
 

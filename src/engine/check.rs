@@ -1,19 +1,18 @@
 //! What would go wrong with a run, or make its figures other than they seem, before it begins.
 //!
-//! Tables and this machine are looked at here, the server by its own [`Control::check`]. Nothing is changed anywhere.
+//! This machine is looked at here, the tables by `tables`, the server by its own
+//! [`Control::check`](crate::target::Control::check). [`examine`] tells all, [`admit`] refuses what is fatal of it; both
+//! judge by the same functions. Nothing is changed anywhere.
 //!
 //! Must not import: `metrics`, `report`, `cli`.
 
-use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::sync::atomic::AtomicBool;
 
-use super::load::{TABLES_PER_QUERY, Table, query, tables, unfit_table};
-use super::{EngineError, descriptors, run};
+use super::{EngineError, descriptors, refuse, run, tables};
 use crate::spec::{MySqlAddress, TargetAddress};
 use crate::target::check::{Check, Demand, Level};
-use crate::target::{Control, Database, Dialect, Facts, Target};
-use crate::workload::plan::{Key, Plan};
+use crate::target::{Database, Facts, Target};
 
 /// Asks the target and looks at this machine. The checks come in the order in which a run would meet them.
 pub fn examine<T: Target + Database>(
@@ -24,15 +23,7 @@ pub fn examine<T: Target + Database>(
 ) -> Result<(Facts, Vec<Check>), EngineError> {
     let mut control = target.control(interrupted)?;
     let facts = control.facts()?;
-    let dialect = target.dialect();
-    let mut checks = Vec::new();
-    match unfit_table(control.as_mut(), dialect, demand.plan)? {
-        Some(check) => checks.push(check),
-        None => {
-            checks.push(fit_tables(demand.plan));
-            checks.extend(missing_index(control.as_mut(), dialect, demand.plan)?);
-        }
-    }
+    let mut checks = vec![tables::check(control.as_mut(), target.dialect(), demand.plan)?];
     checks.extend(control.check(&facts, demand)?);
     let (server, local) = match address {
         TargetAddress::MySql(address) => (Some(target as &dyn Database), is_here(address)),
@@ -45,56 +36,24 @@ pub fn examine<T: Target + Database>(
     Ok((facts, checks))
 }
 
-fn fit_tables(plan: &Plan) -> Check {
-    let sets = plan.tables.iter().map(|set| match plan.resizes_tables {
-        true => format!("{} {}", set.count, set.name),
-        false => format!("{} {} of {} rows", set.count, set.name, set.rows),
-    });
-    Check::ok("tables", format!("all tables are there: {}", sets.collect::<Vec<_>>().join(", ")))
-}
-
-/// A table without one of the indexes that the plan gives it. An index counts by its first columns, whatever its name.
-fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Option<Check>, EngineError> {
-    let mut indexed: HashMap<String, Vec<String>> = HashMap::new();
-    let tables = tables(plan);
-    for chunk in tables.chunks(TABLES_PER_QUERY) {
-        let names: Vec<String> = chunk.iter().map(Table::name).collect();
-        for row in query(control, &dialect.indexes(&names), || "listing indexes".into())? {
-            if let [Some(table), Some(columns)] = row.as_slice() {
-                indexed.entry(table.clone()).or_default().push(format!("{columns},"));
-            }
-        }
-    }
-    let lacking = tables.iter().filter_map(|table| {
-        let there = indexed.remove(&table.name()).unwrap_or_default();
-        let columns = wanted_indexes(table, dialect);
-        let missing = columns.into_iter().find(|columns| !there.iter().any(|index| index.starts_with(columns)))?;
-        Some((table.name(), missing.trim_end_matches(',').to_string()))
-    });
-    let lacking: Vec<(String, String)> = lacking.collect();
-    Ok(lacking.first().map(|(table, columns)| {
-        Check::new(
-            Level::Warning,
-            "index-missing",
-            format!("{table} has no index on {columns} (tables that lack one: {} of {})", lacking.len(), tables.len()),
-            format!("make it with CREATE INDEX, or give the options that {table} was prepared with"),
-        )
-    }))
-}
-
-/// The columns of a table's indexes, each followed by a comma.
-fn wanted_indexes(table: &Table<'_>, dialect: Dialect) -> Vec<String> {
-    let list = |columns: &[String]| columns.iter().map(|column| format!("{column},")).collect::<String>();
-    let key = match &table.set.key {
-        // A row id is found without an index.
-        _ if dialect.row_id(table.set).is_some() => None,
-        Key::Primary(columns) | Key::Plain { columns, .. } => Some(list(columns)),
-    };
-    key.into_iter().chain(table.set.indexes.iter().map(|index| list(&index.columns))).collect()
+/// Refuses a run that could only fail or mean nothing. Of what [`examine`] calls fatal this leaves to the run what it meets
+/// by itself when it connects: open files, and the server's limits of connections.
+pub fn admit(
+    database: &dyn Database,
+    address: &TargetAddress,
+    demand: &Demand<'_>,
+    interrupted: &AtomicBool,
+) -> Result<Facts, EngineError> {
+    refuse(ports(address, demand))?;
+    let mut control = database.control(interrupted)?;
+    let facts = control.facts()?;
+    refuse(control.refusals(&facts, demand.plan))?;
+    refuse([tables::check(control.as_mut(), database.dialect(), demand.plan)?])?;
+    Ok(facts)
 }
 
 /// Each connection to one address and port of a server takes a port of this machine; said only where they do not suffice.
-pub fn ports(address: &TargetAddress, demand: &Demand<'_>) -> Option<Check> {
+fn ports(address: &TargetAddress, demand: &Demand<'_>) -> Option<Check> {
     match address {
         TargetAddress::MySql(address) if address.socket.is_none() => {
             let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
@@ -129,7 +88,7 @@ fn cores(local: bool, demand: &Demand<'_>) -> Check {
             Level::Note,
             CODE,
             format!("this machine has {cores} for {threads} and for the server, or a proxy to it"),
-            "figures from a client machine of its own are higher",
+            "the client takes CPU time from the server; a machine of its own gives it back",
         ),
     }
 }

@@ -4,7 +4,8 @@
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
 //! * [`counters`]: the server's own counters over the window.
-//! * [`load`]: prepare, prewarm, cleanup, and the check that a run's tables are there.
+//! * [`load`]: prepare, prewarm, cleanup.
+//! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
 //! * [`check`]: what would go wrong with a run.
 //!
 //! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
@@ -16,6 +17,7 @@ mod descriptors;
 pub mod load;
 pub mod run;
 mod schedule;
+mod tables;
 mod worker;
 
 use crate::metrics::{Histogram, Interval};

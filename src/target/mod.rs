@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::workload::plan::{Argument, Arguments, Call};
+use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
 use check::{Check, Demand};
 pub use schema::Dialect;
@@ -91,6 +91,10 @@ pub trait Control {
     /// What would go wrong with a run of this demand where [`Control::facts`] are `facts`; whether its tables are there
     /// and hold what they must is not looked at.
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
+    /// Those of them that a run is refused for, by its facts alone.
+    fn refusals(&self, _facts: &Facts, _plan: &Plan) -> Vec<Check> {
+        Vec::new()
+    }
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
 }

@@ -393,6 +393,10 @@ impl Control for MySqlControl<'_> {
         check::of_server(self, facts, demand, ssl_mode)
     }
 
+    fn refusals(&self, facts: &Facts, plan: &Plan) -> Vec<Check> {
+        check::refusals(facts, plan)
+    }
+
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
         let bytes = self.variable("max_allowed_packet")?;
         Ok(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(1 << 20))

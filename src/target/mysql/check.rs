@@ -185,14 +185,13 @@ pub(super) fn of_server(
 fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> {
     // TiDB takes InnoDB's variables and those of its caches, and heeds none of them.
     let heeded = !server.facts.version.contains("TiDB");
-    let prepared_in_use = server.number("Prepared_stmt_count").unwrap_or(0);
     let checks = [
         engines(server),
         read_only(&server.facts, demand.plan),
         connections(server, demand),
         users_connections(server, demand),
         hourly(server, demand),
-        prepared_statements(&server.facts, prepared_in_use, demand),
+        prepared_statements(server, demand),
         table_cache(server, demand).filter(|_| heeded),
         open_files(server, demand).filter(|_| heeded),
         memory(server).filter(|_| heeded),
@@ -201,6 +200,7 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
         durability(server, demand.plan).filter(|_| heeded),
         query_cache(server),
         logging(server),
+        performance_schema(server),
         tls(server, ssl_mode),
         not_known(server),
     ];
@@ -305,37 +305,48 @@ fn hourly(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     ))
 }
 
-/// Prepared statements a run may hold, against what the server can hold. `in_use` are those of others; a run that
-/// follows another must not take the ones that are just being closed for a reason to send text, so it leaves them out.
-pub fn prepared_statements(facts: &Facts, in_use: u64, demand: &Demand<'_>) -> Option<Check> {
-    const CODE: &str = "prepared-statements";
-    if demand.protocol == Protocol::Text {
-        return None;
-    }
-    // Proxies and compatible servers may have no such limit.
-    let limit: u64 = facts.variable("max_prepared_stmt_count")?.parse().ok()?;
-    let needed = u64::from(demand.threads) * super::MySqlTarget::prepared_statements_per_session(demand.plan);
-    if needed > limit {
-        return Some(Check::new(
+/// Text in place of prepared statements where the server cannot hold all that a run may need. What others hold is left out:
+/// a run that follows another must not take statements that are just being closed for a reason.
+pub fn prepared_replaced(facts: &Facts, demand: &Demand<'_>) -> Option<Check> {
+    let (needed, limit) = (prepared_needed(demand)?, prepared_limit(facts)?);
+    (needed > limit).then(|| {
+        Check::new(
             Level::Warning,
-            PREPARED_REPLACED,
+            "prepared-replaced-by-text",
             format!("the run needs up to {needed} prepared statements and the server allows {limit}: text is sent"),
             format!("for prepared statements raise max_prepared_stmt_count to {needed} (at most 4194304)"),
-        ));
-    }
-    Some(match needed + in_use > limit {
-        true => Check::new(
-            Level::Warning,
-            CODE,
-            format!("up to {needed} prepared statements are needed; the server allows {limit}, others hold {in_use}"),
-            format!("raise max_prepared_stmt_count to {}, or statements may fail with error 1461", needed + in_use),
-        ),
-        false => Check::ok(CODE, format!("up to {needed} prepared statements are needed; the server allows {limit}")),
+        )
     })
 }
 
-/// Code of the check by which a run sends text instead of prepared statements.
-pub const PREPARED_REPLACED: &str = "prepared-replaced-by-text";
+fn prepared_statements(server: &Server, demand: &Demand<'_>) -> Option<Check> {
+    const CODE: &str = "prepared-statements";
+    let (needed, limit) = (prepared_needed(demand)?, prepared_limit(&server.facts)?);
+    let in_use = server.number("Prepared_stmt_count").unwrap_or(0);
+    prepared_replaced(&server.facts, demand).or_else(|| {
+        let found = format!("up to {needed} prepared statements are needed; the server allows {limit}");
+        Some(match needed + in_use <= limit {
+            true => Check::ok(CODE, found),
+            false => Check::new(
+                Level::Warning,
+                CODE,
+                format!("{found}, others hold {in_use}"),
+                format!("raise max_prepared_stmt_count to {}, or statements may fail with error 1461", needed + in_use),
+            ),
+        })
+    })
+}
+
+/// How many prepared statements a run may hold; none of a run that sends text.
+fn prepared_needed(demand: &Demand<'_>) -> Option<u64> {
+    let of_each = super::MySqlTarget::prepared_statements_per_session(demand.plan);
+    (demand.protocol == Protocol::Prepared).then_some(u64::from(demand.threads) * of_each)
+}
+
+/// Proxies and compatible servers may have no such limit.
+fn prepared_limit(facts: &Facts) -> Option<u64> {
+    facts.variable("max_prepared_stmt_count")?.parse().ok()
+}
 
 /// Each connection belongs to one part of MySQL's cache and opens every table in it; more are open only while several
 /// connections of a part use the same table. MariaDB makes parts only when its cache is contended, so it counts as one.
@@ -478,9 +489,16 @@ fn logging(server: &Server) -> Option<Check> {
         let found = format!("the slow log takes down every statement above {slow} s");
         return Some(Check::new(Level::Warning, CODE, found, "SET GLOBAL slow_query_log = OFF"));
     }
-    let state =
-        if server.is_on("performance_schema") { "on, as is MySQL's default" } else { "off, as is MariaDB's default" };
-    server.variable("performance_schema").map(|_| Check::ok(CODE, format!("performance_schema is {state}")))
+    None
+}
+
+fn performance_schema(server: &Server) -> Option<Check> {
+    server.variable("performance_schema")?;
+    let state = match server.is_on("performance_schema") {
+        true => "on, the default of MySQL",
+        false => "off, the default of MariaDB",
+    };
+    Some(Check::ok("performance-schema", format!("performance_schema is {state}")))
 }
 
 fn tls(server: &Server, mode: SslMode) -> Option<Check> {
@@ -606,7 +624,7 @@ mod tests {
             "buffer-pool",
             "isolation",
             "durability",
-            "logging",
+            "performance-schema",
             "tls",
         ];
         assert_eq!(codes, expected);
@@ -622,7 +640,7 @@ mod tests {
             (&[("max_connections", Some("101"))], Fatal, "max-connections", "102 connections", "to 102"),
             (&[("Threads_connected", Some("51"))], Fatal, "max-connections", "is 151, others have 50", "to 152"),
             (&[("max_user_connections", Some("101"))], Fatal, "max-user-connections", "may have 101", "to 102"),
-            (&[("max_prepared_stmt_count", Some("8999"))], Warning, PREPARED_REPLACED, "9000", "to 9000"),
+            (&[("max_prepared_stmt_count", Some("8999"))], Warning, "prepared-replaced-by-text", "9000", "to 9000"),
             (&[("Prepared_stmt_count", Some("7383"))], Warning, "prepared-statements", "hold 7383", "to 16383"),
             (&[("table_open_cache", Some("109"))], Warning, "table-open-cache", "is 109", "to 110"),
             // By parts: 16 x (10 tables + 7 threads).
