@@ -68,7 +68,7 @@ fn one_ctrl_c_ends_every_command_that_waits_for_a_server_to_answer_its_login() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         server.pause();
-        for command in ["prepare", "prewarm", "cleanup", "run"] {
+        for command in ["prepare", "prewarm", "cleanup", "check", "run"] {
             let child = started(&server, &[&[command], &SMALL[..]].concat());
             // Long enough to be waiting, and much less than a login may take.
             sleep(Duration::from_millis(300));

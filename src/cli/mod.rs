@@ -151,12 +151,14 @@ pub fn main() -> ExitCode {
 
 fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     // The workload decides which options these commands have, so it must be known before they are read.
-    let takes_workload = matches!(args.get(1).map(String::as_str), Some("prepare" | "prewarm" | "run" | "cleanup"));
+    let takes_workload =
+        matches!(args.get(1).map(String::as_str), Some("prepare" | "prewarm" | "check" | "run" | "cleanup"));
     let choice = if takes_workload { Some(Choice::of(&args[2..])?) } else { None };
     let matches = command(choice.as_ref())?.try_get_matches_from(args)?;
     let interrupted = watch_signals()?;
     match (matches.subcommand(), choice) {
         (Some(("run", matches)), Some(choice)) => commands::run(&choice, matches, &interrupted),
+        (Some(("check", matches)), Some(choice)) => commands::check(&choice, matches, &interrupted),
         (Some(("prepare", matches)), Some(choice)) => commands::prepare(&choice, matches, &interrupted),
         (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
@@ -206,6 +208,12 @@ const RUN_EXAMPLE: &str = "Examples:
 
 Each workload has its own options: oltpbench run --mode insert --help";
 
+const CHECK_EXAMPLE: &str = "Example:
+  oltpbench check --mode read-write --threads 500 --url mysql://sysbench@10.0.0.5/sbtest
+
+It takes the options of the run that it is for, looks at this machine, the server and the tables, and changes nothing.
+Exit code 1 says that the run would fail.";
+
 const PREPARE_EXAMPLE: &str = "Examples:
   oltpbench prepare --url mysql://sysbench@10.0.0.5/sbtest
   oltpbench prepare --tables 10 --table-size 1000000 --threads 16";
@@ -252,6 +260,11 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             "prewarm",
             "Read all tables and indexes once, so that they are in the server's cache",
             PREWARM_EXAMPLE,
+        )))?)
+        .subcommand(workload(RunArgs::augment_args(named(
+            "check",
+            "Say what would go wrong with a run, before it does",
+            CHECK_EXAMPLE,
         )))?)
         .subcommand(workload(RunArgs::augment_args(named(
             "run",

@@ -4,22 +4,27 @@
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
 //! * [`counters`]: the server's own counters over the window.
-//! * [`load`]: prepare, prewarm, cleanup, and the check that a run's tables are there.
+//! * [`load`]: prepare, prewarm, cleanup.
+//! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
+//! * [`check`]: what would go wrong with a run.
 //!
 //! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
 //! an [`Observer`].
 
+pub mod check;
 mod counters;
 mod descriptors;
 pub mod load;
 pub mod run;
 mod schedule;
+mod tables;
 mod worker;
 
 use std::time::Duration;
 
 use crate::metrics::{Histogram, Interval};
 use crate::spec::RunSpec;
+use crate::target::check::{Check, Level};
 use crate::target::{Fault, FaultClass};
 
 /// Hears what happens while it happens.
@@ -38,10 +43,8 @@ pub trait Observer {
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error(
-        "{needed} open files are needed and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf, or use fewer --threads"
-    )]
-    Descriptors { needed: u64, limit: u64, kind: &'static str },
+    #[error("{0}")]
+    Refused(Check),
     #[error("{connected} of {threads} connections were open when one failed: {fault}")]
     Connect { connected: u32, threads: u32, fault: Fault },
     #[error("thread {number} could not be started ({source}); use fewer --threads or raise `ulimit -u`")]
@@ -62,6 +65,12 @@ pub enum EngineError {
     Fault(Fault),
     #[error("{0}")]
     Tables(String),
+}
+
+/// Ends with what would make a run fail, or its figures mean nothing.
+pub fn refuse(checks: impl IntoIterator<Item = Check>) -> Result<(), EngineError> {
+    let fatal = checks.into_iter().find(|check| check.level == Level::Fatal);
+    fatal.map_or(Ok(()), |check| Err(EngineError::Refused(check)))
 }
 
 /// What an interruption leaves behind that changes nothing.

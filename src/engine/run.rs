@@ -81,8 +81,7 @@ pub fn run<T: Target>(
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
-    let for_counters = server.map_or(0, |server| server.descriptors_per_control());
-    descriptors::ensure(u64::from(spec.threads) * target.descriptors_per_session() + for_counters)?;
+    descriptors::ensure(open_files(&target, server, spec.threads))?;
     let shared = Arc::new(Shared {
         target,
         plan,
@@ -98,6 +97,12 @@ pub fn run<T: Target>(
     let (measured, server) =
         counters::beside(server, &shared, |reader| connect_and_measure(&shared, spec, reader, observer, interrupted));
     measured.map(|(measurement, ending)| (Measurement { server, ..measurement }, ending))
+}
+
+/// File descriptors of all connections, with the one that reads the counters of `server`.
+pub(super) fn open_files<T: Target>(target: &T, server: Option<&dyn Database>, threads: u32) -> u64 {
+    let for_counters = server.map_or(0, |server| server.descriptors_per_control());
+    u64::from(threads) * target.descriptors_per_session() + for_counters
 }
 
 fn connect_and_measure<T: Target>(

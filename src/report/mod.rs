@@ -4,8 +4,13 @@
 //! meaning changes [`SCHEMA_VERSION`]. It is built from what was measured and from a [`Setup`] that the caller fills
 //! in, and never holds a password.
 //!
+//! * [`check`]: what `oltpbench check` says, as a document and as text.
+//! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`text`]: a run's report for a terminal.
+//!
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
+pub mod check;
 pub mod findings;
 pub mod text;
 
@@ -497,7 +502,7 @@ impl JsonFile {
         Ok(file)
     }
 
-    pub fn write(&self, report: &RunReport) -> Result<(), ReportError> {
+    pub fn write(&self, report: &impl Serialize) -> Result<(), ReportError> {
         let written = match self.is_direct() {
             true => self.open_direct().and_then(|mut file| write_json(&mut file, report)),
             false => self.open_aside().and_then(|mut file| {
@@ -543,7 +548,7 @@ impl JsonFile {
     }
 }
 
-fn write_json(file: &mut impl Write, report: &RunReport) -> std::io::Result<()> {
+fn write_json(file: &mut impl Write, report: &impl Serialize) -> std::io::Result<()> {
     let mut buffered = std::io::BufWriter::new(file);
     serde_json::to_writer_pretty(&mut buffered, report)?;
     buffered.write_all(b"\n")?;

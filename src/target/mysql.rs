@@ -6,6 +6,8 @@
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
+pub mod check;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,6 +17,7 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySq
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqlSafeStr};
 use tokio::runtime::Runtime;
 
+use super::check::{Check, Demand};
 use super::{
     Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime, wait,
 };
@@ -206,7 +209,8 @@ impl Database for MySqlTarget {
     }
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
-        Ok(Box::new(MySqlControl { link: self.open(interrupted)?, charset: Charset::Utf8, interrupted }))
+        let (link, ssl_mode) = (self.open(interrupted)?, self.address.ssl_mode);
+        Ok(Box::new(MySqlControl { link, charset: Charset::Utf8, ssl_mode, interrupted }))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
@@ -292,6 +296,7 @@ impl Session for MySqlSession {
 struct MySqlControl<'a> {
     link: Link,
     charset: Charset,
+    ssl_mode: SslMode,
     interrupted: &'a AtomicBool,
 }
 
@@ -381,6 +386,15 @@ impl Control for MySqlControl<'_> {
             _ => None,
         };
         Ok(rows.into_iter().filter_map(counter).collect())
+    }
+
+    fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
+        let ssl_mode = self.ssl_mode;
+        check::of_server(self, facts, demand, ssl_mode)
+    }
+
+    fn refusals(&self, facts: &Facts, plan: &Plan) -> Vec<Check> {
+        check::refusals(facts, plan)
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
