@@ -83,6 +83,10 @@ fn wrong_values_are_refused_with_their_bounds() {
     for (option, value, part) in [
         ("--threads", "0", "1..=100000"),
         ("--time", "-5", "between 0"),
+        ("--time", "1e-300", "0 or at least 0.001"),
+        ("--warmup-time", "1e-10", "0 or at least 0.001"),
+        ("--report-interval", "1e-10", "0 or at least 0.001"),
+        ("--forced-shutdown", "1e-10", "0 or at least 0.001"),
         ("--table-size", "many", "many"),
         ("--tables", "0", "1"),
         ("--percentile", "101", "at most 100"),
