@@ -96,6 +96,9 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--url", "mysql://user:hunter2@h:port/d", "not a URL"),
         ("--json", "/nowhere/run.json", "/nowhere/run.json"),
         ("--json", "-", "/dev/stdout"),
+        ("--json", "", "/dev/stdout"),
+        ("--json", "run.json/", "run.json/"),
+        ("--json", &"x".repeat(256), "too long"),
         ("--skip-trx", "perhaps", "on"),
         ("--rand-pareto-h", "2", "pareto"),
     ] {
@@ -108,6 +111,7 @@ fn wrong_values_are_refused_with_their_bounds() {
         assert!(message.contains(part), "{option_value}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
+        assert!(!message.contains("Running"), "it was noticed only after the run: {message}");
     }
 }
 

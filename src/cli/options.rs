@@ -321,7 +321,7 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 
 fn parse_json_file(text: &str) -> Result<PathBuf, String> {
     match text {
-        "-" => Err("give a file, or /dev/stdout for standard output".into()),
+        "-" | "" => Err("give a file, or /dev/stdout for standard output".into()),
         file => Ok(file.into()),
     }
 }
