@@ -180,6 +180,32 @@ fn a_reader_that_goes_away_costs_no_measurement() {
 }
 
 #[test]
+fn text_that_cannot_be_written_is_a_failure_whatever_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    let size = ["--tables", "1", "--table-size", "10", "--url", &sqlite];
+    for command in [
+        &["prepare"][..],
+        &["prewarm"],
+        &["check"],
+        &["run", "--events", "5", "--report-interval", "1"],
+        &["cleanup"],
+        &["workloads", "list"],
+        &["workloads", "show", "oltp_insert"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        let takes_size = matches!(command, ["prepare" | "prewarm" | "check" | "cleanup"] | ["run", "--events", ..]);
+        let arguments = if takes_size { [command, &size].concat() } else { command.to_vec() };
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = support::program::oltpbench(&arguments).stdout(full).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {message}");
+        assert_eq!(message.matches("standard output could not be written").count(), 1, "{command:?}: {message}");
+    }
+}
+
+#[test]
 fn a_password_in_the_url_is_noted_where_others_could_see_it() {
     let url = "mysql://user:hunter2@127.0.0.1:1/d";
     let message = fail(1, &["run", "--url", url]);
