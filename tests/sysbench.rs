@@ -75,10 +75,11 @@ fn normal(statement: &str) -> String {
 }
 
 /// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
-const CHECKS: [(&str, usize); 4] = [
+const CHECKS: [(&str, usize); 5] = [
     // Before the run.
     ("SHOW GLOBAL VARIABLES WHERE Variable_name IN(", 1),
     ("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN(", 1),
+    ("SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics", 1),
     ("SELECT 'S', MIN(id), MAX(id) FROM sbtestN", 1),
     // At both ends of the window.
     ("SHOW GLOBAL STATUS", 2),

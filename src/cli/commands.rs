@@ -227,15 +227,15 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             report.panicked, report.spec.threads
         ))),
         Status::Completed if report.unfinished > 0 => Err(CliError::Run(format!(
-            "{} of {} connections still waited for an answer {} s after the end; the server hangs or is too slow",
-            report.unfinished, report.spec.threads, report.spec.forced_shutdown_s
+            "{} of {} connections still waited for an answer when the program stopped waiting; the server hangs or is too slow",
+            report.unfinished, report.spec.threads
         ))),
         Status::Completed if report.totals.counts.transactions == 0 => {
             Err(CliError::Run("not one transaction ended inside the measured window".into()))
         }
-        Status::Completed if report.connections_away() > 0 => Err(CliError::Run(format!(
-            "{} connections broke and did not come back before the end; see the errors by code",
-            report.connections_away()
+        Status::Completed if report.away > 0 => Err(CliError::Run(format!(
+            "{} of {} connections broke and did not come back before the end; see the errors by code",
+            report.away, report.spec.threads
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",

@@ -26,7 +26,7 @@ const SEGMENTS_PER_LOADER: u64 = 8;
 /// How often progress is told.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What an interrupted command leaves behind, for its last line.
+/// What a command that was interrupted or failed leaves behind, for its last line.
 const INCOMPLETE: &str = "what is there is incomplete, so run `oltpbench cleanup` before preparing again";
 const SOME_LEFT: &str = "run `oltpbench cleanup` again to drop the tables that are left";
 
@@ -136,7 +136,7 @@ struct Crew<'a> {
     loaders: u32,
     observer: &'a mut dyn Observer,
     interrupted: &'a AtomicBool,
-    /// What an interruption leaves behind.
+    /// What an interruption or an error leaves behind.
     left: &'static str,
 }
 
@@ -225,7 +225,8 @@ impl Crew<'_> {
             None | Some(EngineError::Interrupted { .. }) => {
                 Err(EngineError::Interrupted { step: name.to_lowercase(), left: self.left })
             }
-            Some(error) => Err(error),
+            Some(error) if self.left == UNCHANGED => Err(error),
+            Some(error) => Err(EngineError::Leaving { error: Box::new(error), left: self.left }),
         }
     }
 }

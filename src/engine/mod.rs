@@ -20,6 +20,8 @@ mod schedule;
 mod tables;
 mod worker;
 
+use std::time::Duration;
+
 use crate::metrics::{Histogram, Interval};
 use crate::spec::RunSpec;
 use crate::target::check::{Check, Level};
@@ -32,6 +34,9 @@ pub trait Observer {
     fn started(&mut self, _spec: &RunSpec) {}
     /// An interval is over; with its response times.
     fn interval(&mut self, _interval: &Interval, _response: &Histogram) {}
+    /// The window is over, and `running` connections are waited for, at most for the time `left`. Whether the user had
+    /// `interrupted` the run; if not, an interruption ends the waiting.
+    fn draining(&mut self, _running: u32, _left: Duration, _interrupted: bool) {}
     /// A step of loading goes on: `done` of `total` units, which `unit` names.
     fn progress(&mut self, _step: &str, _done: u64, _total: u64, _unit: &str) {}
 }
@@ -53,6 +58,9 @@ pub enum EngineError {
     Interrupted { step: String, left: &'static str },
     #[error("{what}: {fault}")]
     Statement { what: String, fault: Fault },
+    /// `left` says what an error leaves behind.
+    #[error("{error}; {left}")]
+    Leaving { error: Box<EngineError>, left: &'static str },
     #[error("{0}")]
     Fault(Fault),
     #[error("{0}")]

@@ -162,6 +162,8 @@ pub struct Measurement {
     pub drained: Tally,
     /// Connections whose transaction had not ended when the program stopped waiting.
     pub unfinished: u32,
+    /// Connections that were lost and not back when the run was over.
+    pub away: u32,
     /// Connections whose thread ended by a fault of this program.
     pub panicked: u32,
     pub response: Histogram,

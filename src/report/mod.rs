@@ -54,6 +54,8 @@ pub struct RunReport {
     pub drained: Counts,
     /// Connections whose last transaction had not ended when the run stopped waiting for it.
     pub unfinished: u32,
+    /// Connections that were lost and not back when the run was over.
+    pub away: u32,
     /// Connections that a fault of oltpbench itself ended.
     pub panicked: u32,
     pub latency_us: Latencies,
@@ -289,6 +291,7 @@ impl RunReport {
             warmup: Counts::new(&measurement.warmup),
             drained: Counts::new(&measurement.drained),
             unfinished: measurement.unfinished,
+            away: measurement.away,
             panicked: measurement.panicked,
             latency_us: Latencies { service: response.clone(), response },
             statements: measurement.statements.iter().map(Statement::new).collect(),
@@ -305,9 +308,12 @@ impl RunReport {
 }
 
 impl RunReport {
-    /// Connections that broke inside the window and did not come back in it.
-    pub fn connections_away(&self) -> u64 {
-        findings::lost(self).saturating_sub(self.totals.counts.reconnects + self.drained.reconnects)
+    /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
+    fn failure_rate(&self) -> f64 {
+        let spans = [&self.warmup, &self.totals.counts, &self.drained];
+        let failed: u64 = spans.iter().map(|span| span.failed_transactions).sum();
+        let all: u64 = spans.iter().map(|span| span.transactions + span.failed_transactions).sum();
+        failed as f64 / all.max(1) as f64
     }
 }
 
