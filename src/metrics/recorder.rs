@@ -183,10 +183,11 @@ impl Shard {
         }
     }
 
-    fn take(&mut self, before: u64) -> Vec<OpenInterval> {
-        let (taken, open) = std::mem::take(&mut self.open).into_iter().partition(|open| open.number < before);
-        self.open = open;
-        taken
+    /// Takes one interval of a number below `before`. It neither allocates nor gives memory back, which the next sample
+    /// would have to ask for again.
+    fn take(&mut self, before: u64) -> Option<OpenInterval> {
+        let index = self.open.iter().position(|open| open.number < before)?;
+        Some(self.open.remove(index))
     }
 }
 
@@ -264,8 +265,10 @@ impl Recorder {
     /// interval again if samples came in after it had been taken.
     pub fn take(&self, before: u64, mut collect: impl FnMut(u64, &Tally, &Histogram)) {
         for index in 0..self.shards.len() {
-            let taken = self.shard(index).take(before);
-            for mut interval in taken {
+            loop {
+                // Bound first, so that the lock is free while the interval is collected.
+                let taken = self.shard(index).take(before);
+                let Some(mut interval) = taken else { break };
                 collect(interval.number, &interval.tally, &interval.response);
                 interval.tally = Tally::default();
                 interval.response.reset();
