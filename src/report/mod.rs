@@ -148,11 +148,13 @@ pub struct Target {
 pub struct Client {
     pub host: String,
     pub kernel: String,
+    /// Cores that oltpbench may use.
     pub cores: usize,
     pub cpu_s: f64,
-    /// Share of the machine's cores, from 0 to 1, that oltpbench used.
+    /// Share of those cores, from 0 to 1, that oltpbench used.
     pub process_share: f64,
-    /// The same for everything on the machine, and for what the hypervisor took away; `None` where not known.
+    /// The same for everything on the machine, and for what the hypervisor took away; `None` where not known, as where
+    /// oltpbench may not use all of its cores.
     pub machine_share: Option<f64>,
     pub steal_share: Option<f64>,
 }

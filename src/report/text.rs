@@ -244,6 +244,10 @@ mod tests {
     }
 
     fn report() -> RunReport {
+        report_over(10.0)
+    }
+
+    fn report_over(elapsed_s: f64) -> RunReport {
         let spec = Spec {
             workload: "oltp_read_write".into(),
             profile: Some(Profile {
@@ -286,7 +290,7 @@ mod tests {
         };
         let measurement = Measurement {
             started_at: SystemTime::UNIX_EPOCH,
-            elapsed_s: 10.0,
+            elapsed_s,
             window: tally(),
             warmup: Tally::default(),
             drained: Tally { transactions: 64, ..Tally::default() },
@@ -314,6 +318,15 @@ mod tests {
         insta::assert_snapshot!(summary);
         let setup_and_figures = summary.split("Findings:").next().unwrap();
         assert!(setup_and_figures.lines().all(|line| line.chars().count() <= 80), "{summary}");
+    }
+
+    #[test]
+    fn a_window_of_less_than_a_second_says_nothing_of_the_clients_cpu() {
+        let of_client = |elapsed_s| {
+            let findings = report_over(elapsed_s).findings;
+            findings.iter().filter(|finding| finding.code.starts_with("client-")).count()
+        };
+        assert_eq!((of_client(0.999), of_client(1.0)), (0, 1));
     }
 
     #[test]
