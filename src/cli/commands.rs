@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::CliError;
-use super::options::{Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
+use super::options::{
+    Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs, new_seed,
+};
 use super::progress::Console;
 use crate::engine::run::Ending;
 use crate::engine::{check, load, run as measure};
@@ -66,7 +68,7 @@ pub(super) fn prepare(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let address = address(matches)?;
     let (args, random) = (parse::<LoadArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
-    let seed = if random.rand_seed == 0 { DATA_SEED } else { random.rand_seed };
+    let seed = random.seed().unwrap_or(DATA_SEED);
     let database = database(&address, &plan, true)?;
     load_tables(database.as_ref(), &plan, args.threads, seed, &address.redacted(), interrupted)?;
     Ok(ExitCode::SUCCESS)
@@ -129,7 +131,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
-    let seed = if random.rand_seed == 0 { rand::random() } else { random.rand_seed };
+    let seed = random.seed().unwrap_or_else(new_seed);
     let spec = args.spec(seed);
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
@@ -442,7 +444,7 @@ fn demo_run(
         events: None,
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
-        seed: rand::random(),
+        seed: new_seed(),
         max_retries: 10,
         max_error_rate: 0.01,
         forced_shutdown: Duration::from_secs(10),

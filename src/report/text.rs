@@ -77,9 +77,12 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         }
     }
     let given = spec.options.iter().filter(|option| option.source == "command line");
-    let given: Vec<String> = given.map(|option| format!("{}={}", option.name, option.value)).collect();
-    if !given.is_empty() {
-        line("options given:", given.join(", "))?;
+    let (of_prepare, given): (Vec<_>, Vec<_>) = given.partition(|option| option.of_prepare_only);
+    for (name, options) in [("options given:", given), ("given, but for prepare only:", of_prepare)] {
+        let options: Vec<String> = options.iter().map(|option| format!("{}={}", option.name, option.value)).collect();
+        if !options.is_empty() {
+            line(name, options.join(", "))?;
+        }
     }
     line("threads:", spec.threads.to_string())?;
     if spec.warmup_time_s > 0.0 {
@@ -277,6 +280,7 @@ mod tests {
                 name: "point_selects".into(),
                 value: "10".into(),
                 source: "command line".into(),
+                of_prepare_only: false,
             }],
         };
         let target = Target {
