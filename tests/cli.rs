@@ -146,6 +146,17 @@ fn a_seed_is_exact_in_every_reader_of_json() {
 }
 
 #[test]
+fn more_threads_than_the_machine_can_hold_are_refused_before_one_is_made() {
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    if most.trim().parse::<u64>().unwrap() >= 400_000 {
+        return;
+    }
+    let message = fail(1, &["run", "--url", "simulated:", "--threads", "100000"]);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("vm.max_map_count"), "{message}");
+}
+
+#[test]
 fn a_profiles_options_are_spelt_as_the_workloads_are() {
     let arguments = ["run", "--profile", "aurora-whitepaper", "--url", "simulated:", "--events", "5"];
     let report = support::program::report(&[&arguments[..], &["--threads", "1", "--point-selects", "3"]].concat());

@@ -15,7 +15,7 @@ use super::options::{
 };
 use super::progress::Console;
 use crate::engine::run::Ending;
-use crate::engine::{check, load, run as measure};
+use crate::engine::{check, load, refuse, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
@@ -283,6 +283,7 @@ struct Outcome {
 
 impl Job {
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
+        refuse(check::threads(self.spec.threads))?;
         let wanted = wanted_protocol(self.wanted, &self.plan);
         let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
         let plan = || Arc::clone(&self.plan);
