@@ -18,7 +18,8 @@ use crate::engine::run::Ending;
 use crate::engine::{check, load, refuse, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
-use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
+use crate::report::text::{self, printable};
+use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
 use crate::spec::{Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
@@ -300,7 +301,8 @@ impl Job {
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
                 let facts = check::admit(&database, &self.address, &demand, interrupted)?;
-                let (protocol, findings) = fitting_protocol(&facts, &demand);
+                let (protocol, mut findings) = fitting_protocol(&facts, &demand);
+                findings.extend(mysql::check::not_encrypted(&facts).map(finding));
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
@@ -317,7 +319,7 @@ impl Job {
     ) -> Result<Outcome, CliError> {
         let Ready { facts, protocol, findings, server } = ready;
         for finding in &findings {
-            super::show_error(format_args!("{}; {}", finding.message, finding.advice));
+            super::show_error(printable(&format!("{}; {}", finding.message, finding.advice)));
         }
         let (measurement, ending) =
             measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;

@@ -1,0 +1,62 @@
+//! What is said when a server does not let the program in, or not as it was asked to.
+
+mod support;
+
+use support::program::{fail, oltpbench, report_of, succeed};
+use support::server::Server;
+
+fn servers(arguments: &[&str]) -> impl Iterator<Item = Server> {
+    [Server::mariadb(arguments), Server::mysql(arguments)].into_iter().flatten()
+}
+
+/// The URL of another account of the same server.
+fn url_of(server: &Server, account: &str) -> String {
+    format!("mysql://{account}@127.0.0.1:{}/sbtest", server.port())
+}
+
+#[test]
+fn a_refused_login_says_whether_there_was_a_password_and_what_else_it_may_be() {
+    for server in servers(&[]) {
+        server.sql("CREATE USER 'locked'@'%' IDENTIFIED BY 'hunter2'; CREATE USER 'secure'@'%' REQUIRE SSL");
+        let said = |url: &str| {
+            let message = fail(1, &["run", "--url", url]);
+            assert_eq!(message.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{message}");
+            message
+        };
+        let message = said(&url_of(&server, "locked"));
+        assert!(message.contains("user `locked` without a password; give it in OLTPBENCH_PASSWORD"), "{message}");
+        let message = said(&url_of(&server, "locked:wrong"));
+        assert!(message.contains("user `locked` with this password"), "{message}");
+        let message = said(&url_of(&server, "secure"));
+        assert!(message.contains("use --ssl-mode required"), "{message}");
+        let message = said(&format!("{}?ssl-mode=preferred", url_of(&server, "locked")));
+        assert!(!message.contains("--ssl-mode required"), "{message}");
+    }
+}
+
+#[test]
+fn a_server_for_encrypted_connections_only_is_met_with_the_option_for_them() {
+    for server in servers(&[]) {
+        // The tests' own connection goes over the socket, which counts as secure.
+        server.sql("SET GLOBAL require_secure_transport = ON");
+        let message = fail(1, &["run", "--url", &server.url()]);
+        assert!(message.contains("use --ssl-mode required"), "{message}");
+        // MariaDB calls it a refused login.
+        if !server.version().contains("MariaDB") {
+            assert!(message.contains("takes encrypted connections only"), "{message}");
+        }
+    }
+}
+
+#[test]
+fn encryption_that_was_preferred_and_not_to_be_had_is_a_finding() {
+    let Some(server) = Server::mariadb(&["--skip-ssl"]) else { return };
+    let size = ["--tables", "1", "--table-size", "100"];
+    succeed(&[&["prepare", "--url", &server.url()], &size[..]].concat());
+    for (mode, told) in [("preferred", true), ("disabled", false)] {
+        let arguments = ["run", "--url", &server.url(), "--events", "20", "--ssl-mode", mode];
+        let (report, _) = report_of(oltpbench(&[&arguments[..], &size[..]].concat()));
+        let findings = report["findings"].as_array().unwrap();
+        assert_eq!(findings.iter().any(|finding| finding["code"] == "tls"), told, "{mode}: {findings:?}");
+    }
+}
