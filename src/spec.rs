@@ -70,6 +70,8 @@ pub struct MySqlAddress {
     pub password: Option<Secret>,
     pub database: String,
     pub ssl_mode: SslMode,
+    /// Whether a server that asks for the password as it is gets it even where others may listen.
+    pub cleartext_allowed: bool,
 }
 
 impl Default for MySqlAddress {
@@ -83,6 +85,7 @@ impl Default for MySqlAddress {
             password: None,
             database: "sbtest".into(),
             ssl_mode: SslMode::Disabled,
+            cleartext_allowed: false,
         }
     }
 }

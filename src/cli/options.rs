@@ -59,6 +59,9 @@ pub(super) struct TargetArgs {
     /// Whether to encrypt the connection [default: disabled] [possible values: disabled, preferred, required]
     #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
     ssl_mode: Option<SslMode>,
+    /// Send the password as it is to a server that asks for it, even where others may listen
+    #[arg(long)]
+    enable_cleartext_plugin: bool,
 }
 
 fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
@@ -107,6 +110,7 @@ impl TargetArgs {
                 ("--password-file", self.password_file.is_some()),
                 ("--ask-password", self.ask_password),
                 ("--ssl-mode", self.ssl_mode.is_some()),
+                ("--enable-cleartext-plugin", self.enable_cleartext_plugin),
             ];
             return match useless.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(CliError::usage(format!("{name} is only for mysql:// targets; leave it out"))),
@@ -130,6 +134,7 @@ impl TargetArgs {
         if let Some(mode) = self.ssl_mode {
             mysql.ssl_mode = mode;
         }
+        mysql.cleartext_allowed = self.enable_cleartext_plugin;
         Ok(TargetAddress::MySql(mysql))
     }
 }

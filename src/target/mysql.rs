@@ -1,28 +1,43 @@
-//! MySQL and MariaDB over TCP or a Unix socket, through sqlx: one connection a session, never a pool.
+//! MySQL and MariaDB over TCP or a Unix socket: one connection a session, never a pool.
+//!
+//! Sessions, which are measured, speak the protocol themselves, since the client's cost of each statement takes part in
+//! the measurement. Control connections, which are not, go through sqlx.
+//!
+//! * [`session`]: a plan's statements on a connection.
+//! * [`connection`]: login, commands and answers over a stream.
+//! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
+//! * [`stream`]: sockets and TLS.
 //!
 //! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
-//! one of them is set explicitly here so that the server sees what sysbench's client would send. BEGIN, COMMIT and
-//! ROLLBACK are text, since MySQL does not prepare BEGIN.
+//! one of them is set explicitly here so that the server sees what sysbench's client would send.
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
+mod auth;
 pub mod check;
+pub mod connection;
+pub mod response;
+mod session;
+mod stream;
+mod wire;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, Row, SqlSafeStr};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Row};
 use tokio::runtime::Runtime;
 
+use self::connection::Connection;
+pub use self::session::MySqlSession;
+use self::session::Statements;
 use super::check::{Check, Demand};
-use super::{
-    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime, wait,
-};
+use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
 use crate::spec::{MySqlAddress, Protocol, SslMode};
-use crate::workload::plan::{Argument, Call, Plan};
+use crate::workload::plan::Plan;
 
 /// A server that does not complete a connection in this time counts as not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -101,13 +116,12 @@ fn is_counter(name: &str) -> bool {
 
 pub struct MySqlTarget {
     address: MySqlAddress,
-    plan: Arc<Plan>,
-    protocol: Protocol,
+    statements: Arc<Statements>,
 }
 
 impl MySqlTarget {
     pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> MySqlTarget {
-        MySqlTarget { address, plan, protocol }
+        MySqlTarget { address, statements: Arc::new(Statements::new(plan, protocol)) }
     }
 
     /// Prepared statements one session may hold: one for each statement and table.
@@ -129,11 +143,11 @@ impl MySqlTarget {
                 SslMode::Required => MySqlSslMode::Required,
             })
             .charset("utf8mb4")
+            .enable_cleartext_plugin(self.may_show_password())
             .set_names(false)
             .timezone(None)
             .pipes_as_concat(false)
             .no_engine_substitution(false)
-            .statement_cache_capacity(self.plan.instances() + 8)
             .disable_statement_logging();
         if let Some(socket) = &address.socket {
             options = options.socket(socket);
@@ -142,6 +156,13 @@ impl MySqlTarget {
             options = options.password(password.reveal());
         }
         options
+    }
+
+    /// Whether a server that asks for the password as it is may have it. Where encryption is only preferred a connection
+    /// may turn out to have none.
+    fn may_show_password(&self) -> bool {
+        let address = &self.address;
+        address.cleartext_allowed || address.socket.is_some() || address.ssl_mode == SslMode::Required
     }
 
     fn open(&self, interrupted: &AtomicBool) -> Result<Link, Fault> {
@@ -175,17 +196,14 @@ impl MySqlTarget {
     async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
         match tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await {
             Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => Err(connect_fault(&self.address, error)),
-            Err(_) => Err(Fault {
-                class: FaultClass::ConnectionLost,
-                code: 0,
-                sqlstate: String::new(),
-                message: format!(
-                    "no answer from {} within {} s; check the address, the firewall and that the server runs",
-                    place(&self.address),
-                    CONNECT_TIMEOUT.as_secs()
-                ),
-            }),
+            Ok(Err(error)) => {
+                let io_kind = match &error {
+                    sqlx::Error::Io(io) => Some(io.kind()),
+                    _ => None,
+                };
+                Err(connect_fault(&self.address, fault(error), io_kind))
+            }
+            Err(_) => Err(silent(&self.address)),
         }
     }
 }
@@ -195,13 +213,12 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        let link = self.open(&AtomicBool::new(false))?;
-        Ok(MySqlSession { link, plan: Arc::clone(&self.plan), protocol: self.protocol, text: String::new() })
+        let connection = Connection::open(&self.address)?;
+        Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
     }
 
-    /// The socket and the event loop's own.
     fn descriptors_per_session(&self) -> u64 {
-        5
+        1
     }
 }
 
@@ -219,8 +236,9 @@ impl Database for MySqlTarget {
         wanted
     }
 
+    /// The socket and the event loop's own.
     fn descriptors_per_control(&self) -> u64 {
-        self.descriptors_per_session()
+        5
     }
 }
 
@@ -236,12 +254,6 @@ impl Link {
     fn parts(&mut self) -> (&Runtime, &mut MySqlConnection) {
         (&self.runtime, self.connection.as_mut().expect("a link is connected until it is dropped"))
     }
-
-    /// Sends text and reads the answer to its end.
-    fn send(&mut self, sql: impl SqlSafeStr) -> Result<(), Fault> {
-        let (runtime, connection) = self.parts();
-        runtime.block_on(sqlx::raw_sql(sql).execute(connection)).map(drop).map_err(fault)
-    }
 }
 
 impl Drop for Link {
@@ -250,48 +262,6 @@ impl Drop for Link {
             // A server that does not listen any more needs no goodbye.
             let _ = self.runtime.block_on(async { tokio::time::timeout(GOODBYE_TIMEOUT, connection.close()).await });
         }
-    }
-}
-
-pub struct MySqlSession {
-    link: Link,
-    plan: Arc<Plan>,
-    protocol: Protocol,
-    /// The statement being sent, where it is sent as text.
-    text: String,
-}
-
-impl Session for MySqlSession {
-    fn begin(&mut self, _writes: bool) -> Result<(), Fault> {
-        self.link.send("BEGIN")
-    }
-
-    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        let sql = self.plan.sql(&call);
-        let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
-        if !prepared {
-            render_text(sql, call.arguments, Dialect::MySql, &mut self.text);
-            return self.link.send(AssertSqlSafe(self.text.as_str()));
-        }
-        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
-        for argument in call.arguments.iter() {
-            query = match argument {
-                Argument::Int(value) => query.bind(value),
-                Argument::Text(value) => query.bind(value),
-                // 0 asks MySQL for the next value, and is what sysbench sends.
-                Argument::Auto => query.bind(0i64),
-            };
-        }
-        let (runtime, connection) = self.link.parts();
-        runtime.block_on(query.execute(connection)).map(drop).map_err(fault)
-    }
-
-    fn commit(&mut self) -> Result<(), Fault> {
-        self.link.send("COMMIT")
-    }
-
-    fn rollback(&mut self) -> Result<(), Fault> {
-        self.link.send("ROLLBACK")
     }
 }
 
@@ -424,17 +394,25 @@ fn place(address: &MySqlAddress) -> String {
 
 /// Classifies by MySQL's error numbers (dev.mysql.com/doc/mysql-errors): a deadlock, a lock timeout and MariaDB's
 /// "record has changed" are worth another try; a server that goes away takes the connection with it.
+fn class_of(code: u16) -> FaultClass {
+    match code {
+        1020 | 1205 | 1213 => FaultClass::Retry,
+        1053 | 1927 | 2006 | 2013 | 3169 | 4031 => FaultClass::ConnectionLost,
+        _ => FaultClass::Failed,
+    }
+}
+
 fn fault(error: sqlx::Error) -> Fault {
     match &error {
         sqlx::Error::Database(database) => {
             let number = database.try_downcast_ref::<MySqlDatabaseError>().map_or(0, |error| error.number());
-            let class = match number {
-                1020 | 1205 | 1213 => FaultClass::Retry,
-                1053 | 1927 | 2006 | 2013 | 4031 => FaultClass::ConnectionLost,
-                _ => FaultClass::Failed,
-            };
             let sqlstate = database.code().unwrap_or_default().into_owned();
-            Fault { class, code: i64::from(number), sqlstate, message: database.message().to_string() }
+            Fault {
+                class: class_of(number),
+                code: i64::from(number),
+                sqlstate,
+                message: database.message().to_string(),
+            }
         }
         // Whatever else happens leaves the protocol in a state nobody knows.
         other => Fault {
@@ -462,13 +440,22 @@ fn control_fault(error: sqlx::Error) -> Fault {
     fault
 }
 
-/// The same for connecting, where the message also says what to do.
-fn connect_fault(address: &MySqlAddress, error: sqlx::Error) -> Fault {
-    let io_kind = match &error {
-        sqlx::Error::Io(io) => Some(io.kind()),
-        _ => None,
-    };
-    let mut fault = fault(error);
+/// The fault of a server that does not complete a connection in time.
+fn silent(address: &MySqlAddress) -> Fault {
+    Fault {
+        class: FaultClass::ConnectionLost,
+        code: 0,
+        sqlstate: String::new(),
+        message: format!(
+            "no answer from {} within {} s; check the address, the firewall and that the server runs",
+            place(address),
+            CONNECT_TIMEOUT.as_secs()
+        ),
+    }
+}
+
+/// Says what to do about a connection that cannot be had.
+fn connect_fault(address: &MySqlAddress, mut fault: Fault, io_kind: Option<io::ErrorKind>) -> Fault {
     let (place, user, database) = (place(address), &address.user, &address.database);
     let advice = match (fault.code, io_kind) {
         (ACCESS_DENIED | 1698, _) => {
@@ -493,7 +480,8 @@ fn connect_fault(address: &MySqlAddress, error: sqlx::Error) -> Fault {
         (1203 | 1226, _) => {
             format!("{place} allows user `{user}` no more connections; raise its limit or use fewer --threads")
         }
-        (0, Some(std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotFound)) => {
+        (0, Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)) => return silent(address),
+        (0, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)) => {
             format!("no server answers at {place}; check the address and that the server runs")
         }
         (0, _) => format!("no connection to {place}"),

@@ -18,7 +18,8 @@ use tokio::runtime::Runtime;
 
 use super::check::{Check, Demand, size};
 use super::{
-    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, render_text, session_runtime, wait,
+    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, placeholders, render_text, session_runtime,
+    wait,
 };
 use crate::spec::Protocol;
 use crate::workload::plan::{Argument, Call, Plan};
@@ -140,7 +141,8 @@ impl Session for SqliteSession {
         let sql = self.plan.sql(&call);
         let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
         if !prepared {
-            render_text(sql, call.arguments, Dialect::Sqlite, &mut self.text);
+            self.text.clear();
+            render_text(sql, placeholders(sql), call.arguments, Dialect::Sqlite, &mut self.text);
             let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
             return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
         }
@@ -210,7 +212,7 @@ impl Control for SqliteControl<'_> {
     fn check(&mut self, _facts: &Facts, _demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
         let bytes = self.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")?;
         let bytes = bytes.into_iter().flatten().flatten().next().and_then(|bytes| bytes.parse().ok());
-        Ok(vec![Check::ok("file-size", format!("the file has {}", size(bytes.unwrap_or(0))))])
+        Ok(bytes.map(|bytes| Check::ok("file-size", format!("the file has {}", size(bytes)))).into_iter().collect())
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {

@@ -1,0 +1,312 @@
+//! One blocking connection to a server: it logs in, sends commands, and reads what they answer to the end.
+//!
+//! A command is built in a buffer that is kept and goes out in one write; its answer is read through a small buffer,
+//! for most statements in one read, and rows are counted and dropped unless they are asked for. So a statement costs
+//! two system calls and no allocation.
+//!
+//! Invariant: after an error of class [`FaultClass::ConnectionLost`] nobody knows what the server will say next, and the
+//! connection must be dropped. After any other the answer was read to its end.
+//!
+//! Must not import: anything that measures.
+
+use std::io::{self, Read};
+use std::time::{Duration, Instant};
+
+use super::auth::{AuthError, Channel, Credentials, Exchange};
+use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
+use super::stream::{Stream, time_left};
+use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
+use super::{CONNECT_TIMEOUT, class_of, connect_fault};
+use crate::spec::{MySqlAddress, SslMode};
+use crate::target::{Fault, FaultClass};
+use crate::workload::plan::Arguments;
+
+/// Enough for the answers of most statements, so that they take one read.
+const RECEIVE_BYTES: usize = 16 << 10;
+const _: () = assert!(RECEIVE_BYTES >= HEADER + LONGEST_INSPECTED);
+
+#[derive(Debug, thiserror::Error)]
+enum ClientError {
+    #[error("{}", io_message(.0))]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    #[error(transparent)]
+    Auth(#[from] AuthError),
+    #[error("it offers no encryption, which ssl-mode=required asks for")]
+    NoTls,
+}
+
+fn io_message(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => "the server closed it".into(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".into(),
+        _ => error.to_string(),
+    }
+}
+
+pub struct Connection {
+    stream: Stream,
+    /// What was received and is not used up is `received[start..end]`.
+    received: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// The packet being built.
+    out: Vec<u8>,
+    deprecate_eof: bool,
+    /// Whether the server waits for a command.
+    usable: bool,
+}
+
+impl Connection {
+    /// Connects and logs in, all of it within a fixed time, but for the look-up of a name, which the system bounds.
+    pub fn open(address: &MySqlAddress) -> Result<Connection, Fault> {
+        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        Connection::log_in(address, deadline).map_err(|error| {
+            let io_kind = match &error {
+                ClientError::Io(io) => Some(io.kind()),
+                _ => None,
+            };
+            connect_fault(address, fault(error, ""), io_kind)
+        })
+    }
+
+    fn log_in(address: &MySqlAddress, deadline: Instant) -> Result<Connection, ClientError> {
+        let mut connection = Connection {
+            stream: Stream::connect(address, deadline)?,
+            received: vec![0; RECEIVE_BYTES].into(),
+            start: 0,
+            end: 0,
+            out: Vec::new(),
+            deprecate_eof: false,
+            usable: false,
+        };
+        let (greeting, mut sequence) = connection.packet(deadline)?;
+        let greeting = Greeting::parse(&greeting)?;
+        let mut capabilities = greeting.capabilities & capability::WANTED;
+        if encrypts(address.ssl_mode, &greeting)? {
+            capabilities |= capability::SSL;
+            sequence = connection.encrypt(address, capabilities, sequence)?;
+        }
+        connection.authenticate(address, &greeting, capabilities, sequence, deadline)?;
+        connection.stream.set_timeout(None)?;
+        connection.deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
+        connection.usable = true;
+        Ok(connection)
+    }
+
+    fn encrypt(&mut self, address: &MySqlAddress, capabilities: u32, sequence: u8) -> Result<u8, ClientError> {
+        wire::ssl_request(&mut self.out, capabilities);
+        let sequence = wire::send(&mut self.out, sequence, &mut self.stream)?;
+        if self.start < self.end {
+            // Whoever sits in between could have put it there, to be taken for something encrypted.
+            return Err(WireError::Violation("it went on before encryption began").into());
+        }
+        let host = if address.socket.is_some() { "localhost" } else { &address.host };
+        self.stream.encrypt(host)?;
+        Ok(sequence)
+    }
+
+    /// The dialogue from the client's first packet to the server's verdict
+    /// (dev:page_protocol_connection_phase.html, kb:connection).
+    fn authenticate(
+        &mut self,
+        address: &MySqlAddress,
+        greeting: &Greeting,
+        capabilities: u32,
+        sequence: u8,
+        deadline: Instant,
+    ) -> Result<(), ClientError> {
+        let password = address.password.as_ref().map_or("", |password| password.reveal());
+        let channel = match address.socket {
+            _ if self.stream.is_encrypted() => Channel::Tls,
+            Some(_) => Channel::Local,
+            None => Channel::Open,
+        };
+        let credentials = Credentials { password, channel, cleartext_allowed: address.cleartext_allowed };
+        let mut exchange = Exchange::first(&greeting.plugin, &greeting.nonce, credentials);
+        let (answer, plugin) = (exchange.answer()?, exchange.name());
+        wire::login(&mut self.out, capabilities, &address.user, &address.database, plugin, &answer);
+        wire::send(&mut self.out, sequence, &mut self.stream)?;
+        loop {
+            let (payload, sequence) = self.packet(deadline)?;
+            let answer = match payload.first() {
+                Some(&mark::OK) => return Ok(()),
+                Some(&mark::ERR) => return Err(WireError::from(wire::server_error(&payload, false)).into()),
+                Some(&mark::AUTH_MORE) => exchange.go_on(&payload[1..])?,
+                Some(&mark::END) => {
+                    let (plugin, nonce) = wire::auth_switch(&payload)?;
+                    exchange = Exchange::new(plugin, nonce, credentials)?;
+                    Some(exchange.answer()?)
+                }
+                _ => return Err(WireError::Violation("a packet that belongs to no login").into()),
+            };
+            if let Some(answer) = answer {
+                wire::start(&mut self.out);
+                self.out.extend_from_slice(&answer);
+                wire::send(&mut self.out, sequence, &mut self.stream)?;
+            }
+        }
+    }
+
+    /// Receives a small packet as a whole, with the sequence number of the one that follows it.
+    fn packet(&mut self, deadline: Instant) -> Result<(Vec<u8>, u8), ClientError> {
+        loop {
+            let bytes = &self.received[self.start..self.end];
+            if let Some((header, payload)) = bytes.split_first_chunk() {
+                let length = wire::packet_length(header);
+                if length > LONGEST_INSPECTED {
+                    return Err(WireError::Violation("a packet longer than a login has").into());
+                }
+                if let Some(payload) = payload.get(..length) {
+                    self.start += HEADER + length;
+                    return Ok((payload.to_vec(), header[3].wrapping_add(1)));
+                }
+            }
+            self.stream.set_timeout(Some(time_left(deadline)?))?;
+            self.receive()?;
+        }
+    }
+
+    /// Bounds how long the server may be silent within a statement. A connection on which it was longer is lost.
+    pub fn limit_silence(&self, limit: Option<Duration>) -> Result<(), Fault> {
+        self.stream.set_timeout(limit).map_err(|error| fault(error.into(), BROKE))
+    }
+
+    /// Sends text, which may be several statements, and counts and drops the rows of their results.
+    pub fn query(&mut self, sql: &str) -> Result<Answer, Fault> {
+        self.query_with(|out| out.extend_from_slice(sql.as_bytes()))
+    }
+
+    /// The same for text that is yet to be written: `write` appends it.
+    pub fn query_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Answer, Fault> {
+        self.begin(command::QUERY);
+        write(&mut self.out);
+        self.answer(Expected::Results, &mut Skip)
+    }
+
+    /// Sends text and keeps the rows of its results.
+    pub fn rows(&mut self, sql: &str) -> Result<Vec<TextRow>, Fault> {
+        self.begin(command::QUERY);
+        self.out.extend_from_slice(sql.as_bytes());
+        let mut rows = TextRows::default();
+        self.answer(Expected::Results, &mut rows)?;
+        Ok(rows.rows)
+    }
+
+    /// Prepares a statement, whose number is in the answer. It lives as long as the connection.
+    pub fn prepare(&mut self, sql: &str) -> Result<Answer, Fault> {
+        self.begin(command::STMT_PREPARE);
+        self.out.extend_from_slice(sql.as_bytes());
+        self.answer(Expected::Statement, &mut Skip)
+    }
+
+    /// Executes a prepared statement, which takes as many arguments as are given.
+    pub fn execute(&mut self, statement: u32, arguments: Arguments<'_>) -> Result<Answer, Fault> {
+        wire::execute(&mut self.out, statement, arguments);
+        self.answer(Expected::Results, &mut Skip)
+    }
+
+    fn begin(&mut self, command: u8) {
+        wire::start(&mut self.out);
+        self.out.push(command);
+    }
+
+    /// Sends the command that was built, and reads the answer to its end.
+    fn answer(&mut self, expected: Expected, rows: &mut impl Rows) -> Result<Answer, Fault> {
+        let answer = match wire::send(&mut self.out, 0, &mut self.stream) {
+            Ok(sequence) => self.read_answer(expected, sequence, rows),
+            Err(error) => Err(self.last_words(error)),
+        };
+        answer.map_err(|error| {
+            let fault = fault(error, BROKE);
+            self.usable &= fault.class != FaultClass::ConnectionLost;
+            fault
+        })
+    }
+
+    fn read_answer(&mut self, expected: Expected, sequence: u8, rows: &mut impl Rows) -> Result<Answer, ClientError> {
+        let mut response = Response::new(expected, sequence, self.deprecate_eof);
+        loop {
+            let (used, step) = response.step(&self.received[self.start..self.end], rows)?;
+            self.start += used;
+            match step {
+                Step::Done(answer) => return answer.map_err(|error| WireError::from(error).into()),
+                Step::More => self.receive()?,
+                // No file is ever sent: an empty packet says that there is none
+                // (dev:page_protocol_com_query_response_local_infile_request.html).
+                Step::LocalInfile { sequence } => {
+                    wire::start(&mut self.out);
+                    response.answered(wire::send(&mut self.out, sequence, &mut self.stream)?);
+                }
+            }
+        }
+    }
+
+    /// A server that takes no more, such as a statement longer than its max_allowed_packet, may have said why.
+    fn last_words(&mut self, broken: io::Error) -> ClientError {
+        match self.read_answer(Expected::Results, 0, &mut Skip) {
+            Err(ClientError::Wire(WireError::Server(mut error))) => {
+                error.unsolicited = true;
+                WireError::from(error).into()
+            }
+            _ => broken.into(),
+        }
+    }
+
+    /// Receives some bytes, whatever is there.
+    fn receive(&mut self) -> io::Result<()> {
+        // Little is left over, if anything: the part of a packet that must be looked at as a whole.
+        self.received.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        match self.stream.read(&mut self.received[self.end..])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                self.end += count;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Drop for Connection {
+    /// A server counts and logs a client that just hangs up, so it says goodbye.
+    fn drop(&mut self) {
+        if self.usable {
+            self.begin(command::QUIT);
+            // A server that is gone needs no goodbye.
+            let _ = wire::send(&mut self.out, 0, &mut self.stream).and_then(|_| self.stream.finish());
+        }
+    }
+}
+
+fn encrypts(mode: SslMode, greeting: &Greeting) -> Result<bool, ClientError> {
+    let offered = greeting.capabilities & capability::SSL != 0;
+    match mode {
+        SslMode::Disabled => Ok(false),
+        SslMode::Preferred => Ok(offered),
+        SslMode::Required if offered => Ok(true),
+        SslMode::Required => Err(ClientError::NoTls),
+    }
+}
+
+/// What stands before the message of an error that ends a connection in use.
+const BROKE: &str = "the connection broke: ";
+
+fn fault(error: ClientError, prefix: &str) -> Fault {
+    match error {
+        ClientError::Wire(WireError::Server(error)) => Fault {
+            class: if error.unsolicited { FaultClass::ConnectionLost } else { class_of(error.code) },
+            code: i64::from(error.code),
+            sqlstate: error.sqlstate,
+            message: error.message,
+        },
+        other => Fault {
+            class: FaultClass::ConnectionLost,
+            code: 0,
+            sqlstate: String::new(),
+            message: format!("{prefix}{other}"),
+        },
+    }
+}

@@ -1,0 +1,199 @@
+//! The bytes' way to the server: a TCP connection or a Unix socket, either of them with or without TLS.
+//!
+//! Everything blocks, and a signal interrupts nothing. Imports nothing of the crate but the address.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+
+use crate::spec::MySqlAddress;
+
+pub struct Stream {
+    socket: Socket,
+    tls: Option<Box<ClientConnection>>,
+}
+
+enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Connects without TLS. A host name is looked up each time, since a managed database moves behind its name.
+    pub fn connect(address: &MySqlAddress, deadline: Instant) -> io::Result<Stream> {
+        let socket = match &address.socket {
+            Some(path) => Socket::Unix(UnixStream::connect(path)?),
+            None => Socket::Tcp(connect_tcp(&address.host, address.port, deadline)?),
+        };
+        Ok(Stream { socket, tls: None })
+    }
+
+    /// Goes on with TLS.
+    pub fn encrypt(&mut self, host: &str) -> io::Result<()> {
+        let name = ServerName::try_from(host.to_string()).map_err(io::Error::other)?;
+        let mut tls = ClientConnection::new(Arc::clone(&CONFIG), name).map_err(io::Error::other)?;
+        while tls.is_handshaking() {
+            tls.complete_io(&mut self.socket)?;
+        }
+        self.tls = Some(Box::new(tls));
+        Ok(())
+    }
+
+    pub fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// How long a read or a write may take that makes no progress; `None` waits for ever.
+    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match &self.socket {
+            Socket::Tcp(tcp) => tcp.set_read_timeout(timeout).and_then(|()| tcp.set_write_timeout(timeout)),
+            Socket::Unix(unix) => unix.set_read_timeout(timeout).and_then(|()| unix.set_write_timeout(timeout)),
+        }
+    }
+
+    /// Tells the other side that nothing more will come; a TLS connection that just ends looks cut off.
+    pub fn finish(&mut self) -> io::Result<()> {
+        if let Some(tls) = &mut self.tls {
+            tls.send_close_notify();
+            tls.write_tls(&mut self.socket)?;
+        }
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let done = match &mut self.tls {
+                None => self.socket.read(buffer),
+                Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).read(buffer),
+            };
+            match done {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Write for Stream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut self.tls {
+            None => self.socket.write(bytes),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match &mut self.tls {
+            None => Ok(()),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).flush(),
+        }
+    }
+}
+
+impl Read for Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(tcp) => tcp.read(buffer),
+            Socket::Unix(unix) => unix.read(buffer),
+        }
+    }
+}
+
+impl Write for Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(tcp) => tcp.write(bytes),
+            Socket::Unix(unix) => unix.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Tries the addresses of a name in turn, as long as there is time.
+fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, time_left(deadline)?) {
+            Ok(tcp) => {
+                tcp.set_nodelay(true)?;
+                // Notices, be it after hours, that a server vanished which owes an answer.
+                rustix::net::sockopt::set_socket_keepalive(&tcp, true)?;
+                return Ok(tcp);
+            }
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// The time until `deadline`, of which there must be some.
+pub fn time_left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+/// For all connections, which also lets one resume the TLS session of another.
+static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let trust = Arc::new(AnyServer { provider: Arc::clone(&provider) });
+    let versions = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        // It fails only for a provider that lacks their ciphers.
+        .expect("ring has the ciphers of TLS 1.2 and 1.3");
+    Arc::new(versions.dangerous().with_custom_certificate_verifier(trust).with_no_client_auth())
+});
+
+/// Encrypts without asking who the server is, which is what ssl-mode preferred and required mean to MySQL's clients.
+#[derive(Debug)]
+struct AnyServer {
+    provider: Arc<CryptoProvider>,
+}
+
+impl ServerCertVerifier for AnyServer {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    // Proof of owning a certificate that anyone may have made proves nothing, and old servers make certificates of a
+    // version that could not even be read for it.
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
