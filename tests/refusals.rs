@@ -1,8 +1,9 @@
-//! What is said when a server does not let the program in, or not as it was asked to.
+//! What is said when a server does not let the program in or not as it was asked to, and when its tables are not those
+//! of the workload.
 
 mod support;
 
-use support::program::{fail, oltpbench, report_of, succeed};
+use support::program::{fail, oltpbench, report, report_of, succeed};
 use support::server::Server;
 
 fn servers(arguments: &[&str]) -> impl Iterator<Item = Server> {
@@ -58,5 +59,26 @@ fn encryption_that_was_preferred_and_not_to_be_had_is_a_finding() {
         let (report, _) = report_of(oltpbench(&[&arguments[..], &size[..]].concat()));
         let findings = report["findings"].as_array().unwrap();
         assert_eq!(findings.iter().any(|finding| finding["code"] == "tls"), told, "{mode}: {findings:?}");
+    }
+}
+
+#[test]
+fn tables_of_another_workload_and_views_are_neither_used_nor_dropped() {
+    for server in servers(&[]) {
+        let url = server.url();
+        let size = ["--tables", "2", "--table-size", "100"];
+        succeed(&[&["prepare", "--url", &url], &size[..]].concat());
+        for command in ["prepare", "run", "cleanup"] {
+            let message = fail(1, &[command, "--workload", "bulk_insert", "--url", &url, "--threads", "2"]);
+            assert!(message.contains("sbtest1 has the columns id, k, c, pad, not id, k"), "{command}: {message}");
+        }
+        // A key that a server adds by itself is no column of the workload's.
+        server.sql("ALTER TABLE sbtest.sbtest1 ADD COLUMN hidden INT DEFAULT 7 INVISIBLE");
+        report(&[&["run", "--url", &url, "--events", "10", "--mode", "read-write"], &size[..]].concat());
+        server.sql("DROP TABLE sbtest.sbtest2; CREATE VIEW sbtest.sbtest2 AS SELECT * FROM sbtest.sbtest1");
+        let message = fail(1, &[&["cleanup", "--url", &url], &size[..]].concat());
+        assert!(message.contains("sbtest2 is a view"), "{message}");
+        server.sql("DROP VIEW sbtest.sbtest2");
+        assert!(succeed(&[&["cleanup", "--url", &url], &size[..]].concat()).contains("Dropped 1 table "));
     }
 }
