@@ -97,7 +97,7 @@ pub struct Spec {
     pub max_retries: u32,
     pub max_error_rate: f64,
     pub forced_shutdown_s: f64,
-    /// Those of the workload's own options that matter to a run.
+    /// Those of the workload's own options that matter to a run, and those that were given.
     pub options: Vec<WorkloadOption>,
 }
 
@@ -132,6 +132,8 @@ pub struct WorkloadOption {
     pub value: String,
     /// `default`, `profile` or `command line`.
     pub source: String,
+    /// Whether it only says how `prepare` makes tables. The run took them as they were.
+    pub of_prepare_only: bool,
 }
 
 /// What was measured.

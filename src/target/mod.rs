@@ -49,7 +49,7 @@ pub enum FaultClass {
 impl FaultClass {
     pub fn name(self) -> &'static str {
         match self {
-            FaultClass::Retry => "retry",
+            FaultClass::Retry => "conflict",
             FaultClass::ConnectionLost => "connection lost",
             FaultClass::Failed => "failed",
             FaultClass::Interrupted => "interrupted",
