@@ -88,9 +88,10 @@ fn load_tables(
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
     super::show(format_args!(
-        "Prepared {} with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
+        "Prepared {} with {} rows by {} in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
         tables_in_words(loaded.tables),
         loaded.rows,
+        loaded.bulk.name(),
         loaded.rows as f64 / seconds.max(1e-3),
     ));
     Ok(())

@@ -16,6 +16,7 @@
 mod auth;
 pub mod check;
 pub mod connection;
+mod load;
 pub mod response;
 mod session;
 mod stream;
@@ -34,6 +35,7 @@ use tokio::runtime::Runtime;
 use self::connection::Connection;
 pub use self::session::MySqlSession;
 use self::session::Statements;
+use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
 use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
 use crate::spec::{MySqlAddress, Protocol, SslMode};
@@ -229,7 +231,15 @@ impl Database for MySqlTarget {
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
         let (link, ssl_mode) = (self.open(interrupted)?, self.address.ssl_mode);
-        Ok(Box::new(MySqlControl { link, charset: Charset::Utf8, ssl_mode, interrupted }))
+        Ok(Box::new(MySqlControl { link, ssl_mode, interrupted }))
+    }
+
+    fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
+        load::bulk(&self.address, self.statements.plan(), interrupted)
+    }
+
+    fn loader<'a>(&self, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<Box<dyn Loader + 'a>, Fault> {
+        Ok(Box::new(load::MySqlLoader::open(&self.address, bulk, interrupted)?))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
@@ -267,17 +277,8 @@ impl Drop for Link {
 
 struct MySqlControl<'a> {
     link: Link,
-    charset: Charset,
     ssl_mode: SslMode,
     interrupted: &'a AtomicBool,
-}
-
-/// What the server takes this connection's text to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Charset {
-    Utf8,
-    /// That of the database, in which new tables keep their text.
-    Database,
 }
 
 impl MySqlControl<'_> {
@@ -285,23 +286,6 @@ impl MySqlControl<'_> {
     fn variable(&mut self, name: &str) -> Result<Option<String>, Fault> {
         let rows = self.rows(&format!("SHOW VARIABLES WHERE Variable_name = '{name}'"))?;
         Ok(rows.into_iter().flatten().nth(1).flatten())
-    }
-
-    fn speak(&mut self, charset: Charset) -> Result<(), Fault> {
-        if self.charset == charset {
-            return Ok(());
-        }
-        self.charset = charset;
-        let name = match charset {
-            Charset::Utf8 => "utf8mb4".to_string(),
-            Charset::Database => self.variable("character_set_database")?.unwrap_or_else(|| "utf8mb4".into()),
-        };
-        match self.run(&format!("SET NAMES {name}")) {
-            // A few character sets, such as utf16, cannot be a client's; then the text is converted after all.
-            Ok(_) => Ok(()),
-            Err(fault) if fault.class == FaultClass::Failed => Ok(()),
-            Err(fault) => Err(fault),
-        }
     }
 }
 
@@ -312,13 +296,6 @@ impl Control for MySqlControl<'_> {
             let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await;
             done.map(|done| done.rows_affected()).map_err(control_fault)
         })
-    }
-
-    /// Text in the database's own character set needs no conversion, which costs a server with latin1 tables (MariaDB's
-    /// default) a quarter of a load. ASCII is the same in all of them.
-    fn insert(&mut self, sql: &str) -> Result<(), Fault> {
-        self.speak(if sql.is_ascii() { Charset::Database } else { Charset::Utf8 })?;
-        self.run(sql).map(drop)
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
@@ -426,7 +403,10 @@ fn fault(error: sqlx::Error) -> Fault {
 
 /// The same for what prepares and removes tables, where a replica is met that a run would have refused.
 fn control_fault(error: sqlx::Error) -> Fault {
-    let mut fault = fault(error);
+    say_read_only(fault(error))
+}
+
+fn say_read_only(mut fault: Fault) -> Fault {
     // 1005 and 1290 have other causes too, and say which; 1874 is InnoDB's own.
     let says_so = || ["read-only", "read_only", "read only"].iter().any(|word| fault.message.contains(word));
     let read_only = match fault.code {

@@ -27,6 +27,10 @@ pub struct Statements {
 }
 
 impl Statements {
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     pub fn new(plan: Arc<Plan>, protocol: Protocol) -> Statements {
         let mut first = Vec::with_capacity(plan.statements.len());
         let mut all = Vec::with_capacity(plan.instances());
@@ -41,14 +45,14 @@ impl Statements {
 }
 
 pub struct MySqlSession {
-    connection: Connection,
+    connection: Connection<'static>,
     statements: Arc<Statements>,
     /// The server's number of each text.
     prepared: Vec<u32>,
 }
 
 impl MySqlSession {
-    pub fn new(connection: Connection, statements: Arc<Statements>) -> MySqlSession {
+    pub fn new(connection: Connection<'static>, statements: Arc<Statements>) -> MySqlSession {
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
         MySqlSession { connection, statements, prepared }
     }
