@@ -200,7 +200,7 @@ fn deadlocks_are_retried_and_still_every_statement_is_accounted_for() {
         let retries = count(&run, "totals.retries");
         assert!(retries > 0, "there were no deadlocks, so this test tested nothing");
         let errors = run["totals"]["errors"].as_array().unwrap();
-        assert!(errors.iter().all(|error| error["class"] == "conflict"), "{errors:?}");
+        assert!(errors.iter().all(|error| error["class"] == "retry"), "{errors:?}");
         let counted: u64 = errors.iter().map(|error| error["count"].as_u64().unwrap()).sum();
         assert_eq!(counted, retries);
     }

@@ -400,8 +400,7 @@ mod tests {
     #[test]
     fn a_failed_transaction_counts_its_statements_apart_and_has_no_latency() {
         let recorder = recorder(Window::new(0, SECOND, SECOND), 1);
-        let key =
-            ErrorKey { code: 1213, sqlstate: "40001".into(), class: "conflict", statement: "point_select".into() };
+        let key = ErrorKey { code: 1213, sqlstate: "40001".into(), class: "retry", statement: "point_select".into() };
         let errors = [(key.clone(), "Deadlock found".to_string()), (key.clone(), "another text".to_string())];
         let sample = Sample {
             outcome: Outcome::Failed,

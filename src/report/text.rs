@@ -247,8 +247,7 @@ mod tests {
     }
 
     fn tally() -> Tally {
-        let key =
-            ErrorKey { code: 1213, sqlstate: "40001".into(), class: "conflict", statement: "index_update".into() };
+        let key = ErrorKey { code: 1213, sqlstate: "40001".into(), class: "retry", statement: "index_update".into() };
         let error = ErrorCount { count: 3, message: "Deadlock found when trying to get lock".into() };
         Tally {
             transactions: 1000,

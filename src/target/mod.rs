@@ -49,7 +49,7 @@ pub enum FaultClass {
 impl FaultClass {
     pub fn name(self) -> &'static str {
         match self {
-            FaultClass::Retry => "conflict",
+            FaultClass::Retry => "retry",
             FaultClass::ConnectionLost => "connection lost",
             FaultClass::Failed => "failed",
             FaultClass::Interrupted => "interrupted",
