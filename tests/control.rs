@@ -2,13 +2,14 @@
 
 mod support;
 
+use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use support::Server;
-use support::program::{fail, oltpbench, succeed, text};
+use support::program::{count, fail, oltpbench, report, succeed, text};
 
 /// Servers that are installed; the support module says loudly which are not.
 fn servers(arguments: &[&str]) -> Vec<Server> {
@@ -57,8 +58,9 @@ fn assert_interrupted(output: &Output, part: &str) {
     assert_eq!(output.status.code(), Some(130), "{message}");
     assert!(message.contains(part), "{message}");
     // Lines of progress may stand above it.
-    let errors = message.lines().filter(|line| !line.starts_with("Loading rows: "));
+    let errors = message.lines().filter(|line| line.starts_with("error: "));
     assert_eq!(errors.count(), 1, "{message}");
+    assert!(message.lines().last().unwrap().starts_with("error: "), "{message}");
 }
 
 #[test]
@@ -66,7 +68,7 @@ fn one_ctrl_c_ends_every_command_that_waits_for_a_server_to_answer_its_login() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         server.pause();
-        for command in ["prepare", "prewarm", "cleanup", "run"] {
+        for command in ["prepare", "prewarm", "cleanup", "check", "run"] {
             let child = started(&server, &[&[command], &SMALL[..]].concat());
             // Long enough to be waiting, and much less than a login may take.
             sleep(Duration::from_millis(300));
@@ -200,5 +202,78 @@ fn a_users_limit_of_connections_ends_the_run_before_it_begins() {
     }
     for server in servers(&["--max-user-connections=5"]) {
         run(&server, "error 1203");
+    }
+}
+
+#[test]
+fn a_prepare_that_fails_says_what_it_leaves_behind() {
+    for server in servers(&[]) {
+        server.sql(
+            "CREATE USER loader@'%' IDENTIFIED BY 'loader'; GRANT SELECT, INSERT, CREATE ON sbtest.* TO loader@'%'",
+        );
+        let url = format!("mysql://loader:loader@127.0.0.1:{}/sbtest", server.port());
+        let message = fail(1, &[&["prepare", "--url", &url], &SMALL[..]].concat());
+        let last = message.lines().last().unwrap();
+        // MySQL and MariaDB word it differently, so only what is ours is held.
+        assert!(last.contains("building index k_") && last.contains("run `oltpbench cleanup`"), "{message}");
+    }
+}
+
+#[test]
+fn counters_are_read_although_a_proxy_closes_connections_that_are_idle_for_the_window() {
+    let Some(haproxy) = installed("haproxy") else { return };
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let proxy = Proxy::start(&haproxy, server.port());
+        let url = format!("mysql://sysbench:sysbench@127.0.0.1:{}/sbtest", proxy.port);
+        let arguments = ["run", "--mode", "point-select", "--url", &url, "--threads", "2", "--time", "4"];
+        let run = report(&[&arguments[..], &SMALL].concat());
+        let selects = count(&run, "server.counters.Com_select");
+        assert!(selects > 0, "{}", run["findings"]);
+        assert_eq!(count(&run, "totals.reconnects"), 0);
+        // The connection that was closed, and the one that took its place.
+        assert!(count(&run, "server.counters.Connections") >= 1, "{}", run["server"]);
+    }
+}
+
+fn installed(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
+    let found = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
+    if found.is_none() {
+        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{program} is not installed");
+        eprintln!("SKIPPED: {program} is not installed");
+    }
+    found
+}
+
+/// haproxy in front of a server; it closes what is idle for a second.
+struct Proxy {
+    process: Child,
+    port: u16,
+    _folder: tempfile::TempDir,
+}
+
+impl Proxy {
+    fn start(program: &Path, server: u16) -> Proxy {
+        let folder = tempfile::tempdir().unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let configuration = format!(
+            "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1s\n  timeout server 1s\n\
+             listen database\n  bind 127.0.0.1:{port}\n  server database 127.0.0.1:{server}\n"
+        );
+        let file = folder.path().join("haproxy.cfg");
+        std::fs::write(&file, configuration).unwrap();
+        let process = std::process::Command::new(program).arg("-f").arg(&file).stderr(Stdio::null()).spawn().unwrap();
+        while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            sleep(Duration::from_millis(10));
+        }
+        Proxy { process, port, _folder: folder }
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
     }
 }

@@ -89,7 +89,7 @@ fn a_server_that_falls_silent_costs_the_stragglers_time_and_no_counted_transacti
         assert_eq!(count(&run, "unfinished"), 4, "{run}");
         assert_eq!(output.status.code(), Some(1));
         let message = text(&output.stderr);
-        assert!(message.contains("4 of 4 connections still waited for an answer 1 s after the end"), "{message}");
+        assert!(message.contains("4 of 4 connections still waited for an answer"), "{message}");
     }
 }
 

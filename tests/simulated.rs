@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -116,6 +116,47 @@ fn a_server_that_hangs_does_not_keep_the_run_from_ending() {
 }
 
 #[test]
+fn events_that_never_end_do_not_keep_a_run_without_a_time_limit_from_ending() {
+    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "3", "--time", "0", "--events", "3"];
+    let (run, output) = report_of(oltpbench(&[&POINT[..], &arguments, &["--forced-shutdown", "0.2"]].concat()));
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!((count(&run, "unfinished"), count(&run, "totals.transactions")), (3, 0));
+}
+
+/// Starts a run, and interrupts it once its transactions are under way.
+fn interrupted(arguments: &[&str]) -> (serde_json::Value, std::process::Output) {
+    let mut command = oltpbench(&[&POINT[..], arguments].concat());
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The line on standard error shows that the run is under way.
+    let mut first = [0];
+    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut first).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    (document(&file, &output), output)
+}
+
+#[test]
+fn an_interrupted_wait_for_the_last_transactions_is_told_and_ends_the_run_as_interrupted() {
+    // The window is over at once, so the interruption meets the waiting.
+    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.01"];
+    let (run, output) = interrupted(&[&arguments[..], &["--forced-shutdown", "600"]].concat());
+    assert_eq!(output.status.code(), Some(130));
+    assert_eq!((run["status"].as_str(), count(&run, "unfinished")), (Some("interrupted"), 2));
+}
+
+#[test]
+fn a_wait_for_the_last_transactions_of_more_than_a_second_is_told() {
+    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.01"];
+    let (_, output) = report_of(oltpbench(&[&POINT[..], &arguments, &["--forced-shutdown", "1.5"]].concat()));
+    let told = text(&output.stderr);
+    assert!(told.contains("Waiting up to 1 s for the last transaction of 2 connections"), "{told}");
+}
+
+#[test]
 fn a_thousand_connections_run_and_end() {
     let run = point("simulated:?service-time=50ms", &["--threads", "1000", "--time", "1"]);
     assert!(count(&run, "totals.transactions") >= 1000);
@@ -125,23 +166,53 @@ fn a_thousand_connections_run_and_end() {
 #[test]
 fn ctrl_c_sigterm_and_a_lost_terminal_report_what_was_measured() {
     use rustix::process::Signal;
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    // A terminal that closes sends two.
+    for signals in [&[Signal::INT][..], &[Signal::TERM], &[Signal::HUP, Signal::HUP]] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run.json");
-        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--time", "0"]].concat());
-        command.arg("--json").arg(&file).args(["--report-interval", "0.1"]);
+        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=200ms", "--time", "0"]].concat());
+        command.arg("--json").arg(&file).args(["--threads", "8", "--report-interval", "0.5"]);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
         // The first interval line shows that the run is under way.
         let mut first = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
-        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let process = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(process, signals[0]).unwrap();
+        for &again in &signals[1..] {
+            // Late enough to be a signal of its own, and early enough for the answer in flight to keep the run waiting.
+            std::thread::sleep(Duration::from_millis(5));
+            rustix::process::kill_process(process, again).unwrap();
+        }
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let run = document(&file, &output);
         assert_eq!(run["status"], "interrupted");
         assert!(count(&run, "totals.transactions") > 0);
     }
+}
+
+#[test]
+fn a_json_path_that_is_a_link_stays_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = |name: &str| folder.path().join(name);
+    std::fs::write(place("run.json"), "older").unwrap();
+    std::os::unix::fs::symlink("run.json", place("link")).unwrap();
+    // As /dev/stdout does.
+    std::os::unix::fs::symlink("/proc/self/fd/1", place("stdout")).unwrap();
+    let run = |link: &str| {
+        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--events", "5"]].concat());
+        command.arg("--json").arg(place(link)).stdout(std::fs::File::create(place("out")).unwrap());
+        assert!(command.status().unwrap().success());
+        assert!(place(link).is_symlink(), "{link}");
+        std::fs::read_to_string(place("out")).unwrap()
+    };
+    assert!(!run("link").contains("schema_version"));
+    assert!(std::fs::read_to_string(place("run.json")).unwrap().contains("schema_version"));
+    let both = run("stdout");
+    assert!(both.contains("schema_version") && both.contains("SQL statistics:"), "{both}");
+    let names = std::fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(names, 4, "nothing else was left behind");
 }
 
 #[test]
@@ -189,25 +260,18 @@ fn a_reader_that_stops_reading_holds_up_neither_the_run_nor_ctrl_c() {
 }
 
 #[test]
-fn an_interruption_in_the_warm_up_ends_the_run_at_once() {
-    let arguments = ["--url", "simulated:?service-time=1ms", "--warmup-time", "60", "--time", "60"];
-    let mut command = oltpbench(&[&POINT[..], &arguments].concat());
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("run.json");
-    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    // The line on standard error shows that the run is under way.
-    let mut first = [0];
-    std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut first).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    let started = Instant::now();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    assert!(started.elapsed() < Duration::from_secs(20));
+fn an_interruption_in_the_warm_up_ends_the_run_at_once_and_says_that_nothing_was_measured() {
+    let started = SystemTime::now();
+    let arguments = ["--url", "simulated:?service-time=1ms", "--warmup-time", "600", "--time", "600"];
+    let (run, output) = interrupted(&arguments);
+    assert!(started.elapsed().unwrap() < Duration::from_secs(600));
     assert_eq!(output.status.code(), Some(130));
-    let run = document(&file, &output);
     assert_eq!(count(&run, "totals.transactions"), 0);
     assert!(count(&run, "warmup.transactions") > 0);
+    let began = humantime::parse_rfc3339(run["started_at"].as_str().unwrap()).unwrap();
+    assert!(began <= SystemTime::now(), "{}", run["started_at"]);
+    let shown = text(&output.stdout);
+    assert!(shown.contains("[interrupted] the run was stopped during its warm-up"), "{shown}");
 }
 
 #[test]

@@ -75,10 +75,11 @@ fn normal(statement: &str) -> String {
 }
 
 /// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
-const CHECKS: [(&str, usize); 4] = [
+const CHECKS: [(&str, usize); 5] = [
     // Before the run.
     ("SHOW GLOBAL VARIABLES WHERE Variable_name IN(", 1),
     ("SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN(", 1),
+    ("SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics", 1),
     ("SELECT 'S', MIN(id), MAX(id) FROM sbtestN", 1),
     // At both ends of the window.
     ("SHOW GLOBAL STATUS", 2),
@@ -322,11 +323,14 @@ fn general_options_have_sysbenchs_names_and_defaults_but_for_those_named_here() 
         match ELSEWHERE.iter().find(|(theirs, _)| theirs == option) {
             Some((_, "")) => assert!(!ours.contains_key(option), "--{option} is no longer left out"),
             Some((_, name)) => assert!(ours.contains_key(*name), "--{name}, which stands for sysbench's --{option}"),
-            None => assert_eq!(
-                ours.get(option).map(|ours| ours.trim_matches('0')),
-                Some(default.trim_matches('0')),
-                "--{option}"
-            ),
+            None => {
+                let ours = ours.get(option).unwrap_or_else(|| panic!("--{option} is missing"));
+                // 0 and 0.000000 are the same default.
+                match (ours.parse::<f64>(), default.parse::<f64>()) {
+                    (Ok(ours), Ok(default)) => assert_eq!(ours, default, "--{option}"),
+                    _ => assert_eq!(ours, default, "--{option}"),
+                }
+            }
         }
     }
     for (option, _) in ELSEWHERE {

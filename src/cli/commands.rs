@@ -13,11 +13,13 @@ use super::CliError;
 use super::options::{Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
 use super::progress::Console;
 use crate::engine::run::Ending;
-use crate::engine::{load, run as measure};
+use crate::engine::{check, load, run as measure};
 use crate::metrics::Measurement;
+use crate::report::check::{CheckReport, Checked};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
 use crate::spec::{Protocol, RunSpec, TargetAddress};
-use crate::target::mysql::MySqlTarget;
+use crate::target::check::{Check, Demand};
+use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
 use crate::target::sqlite::SqliteTarget;
 use crate::target::{Database, Facts, Target};
@@ -148,6 +150,44 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     exit_code(&report)
 }
 
+/// Says what would go wrong with a run of these options.
+pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    let address = address(matches)?;
+    let args = parse::<RunArgs>(matches)?;
+    let plan = compile(choice, matches, args.threads)?;
+    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let demand = Demand { plan: &plan, threads: args.threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };
+    let shared = || Arc::clone(&plan);
+    let (facts, checks) = match &address {
+        TargetAddress::Simulated(_) => (simulated_facts(), Vec::new()),
+        TargetAddress::Sqlite(path) => {
+            let target = SqliteTarget::new(path.clone(), shared(), demand.protocol, false);
+            check::examine(&target, &address, &demand, interrupted)?
+        }
+        TargetAddress::MySql(mysql) => {
+            let target = MySqlTarget::new(mysql.clone(), shared(), demand.protocol);
+            check::examine(&target, &address, &demand, interrupted)?
+        }
+    };
+    let checked = |check: Check| Checked { level: check.level.name().into(), finding: finding(check) };
+    let report = CheckReport {
+        schema_version: report::SCHEMA_VERSION,
+        oltpbench_version: env!("CARGO_PKG_VERSION").into(),
+        workload: choice.workload.name().into(),
+        threads: args.threads,
+        protocol: fitting_protocol(&facts, &demand).0.name().into(),
+        target: reported_target(&address, facts),
+        checks: checks.into_iter().map(checked).collect(),
+    };
+    super::show(report.text());
+    json.map_or(Ok(()), |json| json.write(&report))?;
+    Ok(if report.is_fatal() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
+    report::Target { url: address.redacted(), version: facts.version, variables: facts.variables.into_iter().collect() }
+}
+
 /// What the report says of a run with no profile and no options given.
 fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &RandomSettings) -> report::Spec {
     report::Spec {
@@ -187,15 +227,15 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             report.panicked, report.spec.threads
         ))),
         Status::Completed if report.unfinished > 0 => Err(CliError::Run(format!(
-            "{} of {} connections still waited for an answer {} s after the end; the server hangs or is too slow",
-            report.unfinished, report.spec.threads, report.spec.forced_shutdown_s
+            "{} of {} connections still waited for an answer when the program stopped waiting; the server hangs or is too slow",
+            report.unfinished, report.spec.threads
         ))),
         Status::Completed if report.totals.counts.transactions == 0 => {
             Err(CliError::Run("not one transaction ended inside the measured window".into()))
         }
-        Status::Completed if report.connections_away() > 0 => Err(CliError::Run(format!(
-            "{} connections broke and did not come back before the end; see the errors by code",
-            report.connections_away()
+        Status::Completed if report.away > 0 => Err(CliError::Run(format!(
+            "{} of {} connections broke and did not come back before the end; see the errors by code",
+            report.away, report.spec.threads
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
@@ -241,13 +281,8 @@ struct Outcome {
 
 impl Job {
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
-        let wanted = match self.wanted {
-            PsMode::Auto => Protocol::Prepared,
-            PsMode::Disable => Protocol::Text,
-        };
-        // Some workloads send all of their statements as text.
-        let prepares = self.plan.statements.iter().any(|statement| statement.prepared);
-        let wanted = if prepares { wanted } else { Protocol::Text };
+        let wanted = wanted_protocol(self.wanted, &self.plan);
+        let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
         let plan = || Arc::clone(&self.plan);
         match &self.address {
             TargetAddress::Simulated(simulation) => {
@@ -256,18 +291,13 @@ impl Job {
             }
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
-                load::check_tables(&target, &self.plan, interrupted)?;
-                let facts = target.control(interrupted)?.facts()?;
+                let facts = check::admit(&target, &self.address, &demand, interrupted)?;
                 self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
-                let facts = database.control(interrupted)?.facts()?;
-                if self.plan.writes() {
-                    refuse_read_only(&facts)?;
-                }
-                load::check_tables(&database, &self.plan, interrupted)?;
-                let (protocol, findings) = self.fitting_protocol(wanted, &facts);
+                let facts = check::admit(&database, &self.address, &demand, interrupted)?;
+                let (protocol, findings) = fitting_protocol(&facts, &demand);
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
@@ -290,34 +320,27 @@ impl Job {
             measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
         Ok(Outcome { measurement, ending, facts, protocol, findings })
     }
+}
 
-    /// Prepared statements if the server can hold all that the run may need, text otherwise.
-    fn fitting_protocol(&self, wanted: Protocol, facts: &Facts) -> (Protocol, Vec<Finding>) {
-        let needed = u64::from(self.spec.threads) * MySqlTarget::prepared_statements_per_session(&self.plan);
-        // Proxies and compatible servers may have no such limit.
-        let limit = facts.variable("max_prepared_stmt_count").and_then(|limit| limit.parse().ok());
-        let limit = limit.unwrap_or(u64::MAX);
-        if wanted == Protocol::Text || needed <= limit {
-            return (wanted, Vec::new());
-        }
-        let finding = Finding::new(
-            "prepared-replaced-by-text",
-            format!("the run needs up to {needed} prepared statements and the server allows {limit}: text is sent"),
-            format!("for prepared statements raise max_prepared_stmt_count to {needed} (at most 4194304)"),
-        );
-        (Protocol::Text, vec![finding])
+/// How statements are to be sent; some workloads send all of theirs as text.
+fn wanted_protocol(mode: PsMode, plan: &Plan) -> Protocol {
+    let prepares = plan.statements.iter().any(|statement| statement.prepared);
+    match mode {
+        PsMode::Auto if prepares => Protocol::Prepared,
+        _ => Protocol::Text,
     }
 }
 
-fn refuse_read_only(facts: &Facts) -> Result<(), CliError> {
-    // MariaDB's read_only has more values than ON and OFF; an Aurora reader is known by innodb_read_only.
-    let names = ["read_only", "super_read_only", "innodb_read_only"];
-    match names.into_iter().find(|name| facts.variable(name).is_some_and(|value| value != "OFF")) {
-        None => Ok(()),
-        Some(name) => Err(CliError::Run(format!(
-            "the server is read-only ({name} is on) and this workload writes; use the primary's address, or --mode read-only"
-        ))),
+/// Prepared statements if the server can hold all that the run may need, text otherwise.
+fn fitting_protocol(facts: &Facts, demand: &Demand<'_>) -> (Protocol, Vec<Finding>) {
+    match mysql::check::prepared_replaced(facts, demand) {
+        Some(check) => (Protocol::Text, vec![finding(check)]),
+        None => (demand.protocol, Vec::new()),
     }
+}
+
+fn finding(check: Check) -> Finding {
+    Finding::new(check.code, check.message, check.advice)
 }
 
 fn simulated_facts() -> Facts {
@@ -326,11 +349,7 @@ fn simulated_facts() -> Facts {
 
 impl Outcome {
     fn report(self, spec: report::Spec, address: &TargetAddress) -> RunReport {
-        let target = report::Target {
-            url: address.redacted(),
-            version: self.facts.version,
-            variables: self.facts.variables.into_iter().collect(),
-        };
+        let target = reported_target(address, self.facts);
         let status = match self.ending {
             Ending::Completed => Status::Completed,
             Ending::Interrupted => Status::Interrupted,
@@ -433,35 +452,4 @@ fn demo_run(
     let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
     let described = described(workload.name(), &job.spec, outcome.protocol, &RandomSettings::default());
     Ok(outcome.report(described, address))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_server_without_a_limit_of_prepared_statements_gets_them() {
-        let plan = demo_plan(&Workload::load("oltp_point_select").unwrap()).unwrap();
-        let address = TargetAddress::Simulated(Default::default());
-        let spec = RunSpec {
-            threads: DEMO_THREADS,
-            time: None,
-            events: None,
-            warmup_time: Duration::ZERO,
-            interval: Duration::from_secs(1),
-            seed: 0,
-            max_retries: 0,
-            max_error_rate: 0.0,
-            forced_shutdown: Duration::ZERO,
-            longest_outage: Duration::ZERO,
-        };
-        let job = Job { address, plan: Arc::new(plan), spec, wanted: PsMode::Auto };
-        let limited = |limit: &str| Facts {
-            variables: vec![("max_prepared_stmt_count".into(), limit.into())],
-            ..Facts::default()
-        };
-        assert_eq!(job.fitting_protocol(Protocol::Prepared, &Facts::default()).0, Protocol::Prepared);
-        assert_eq!(job.fitting_protocol(Protocol::Prepared, &limited("16")).0, Protocol::Prepared);
-        assert_eq!(job.fitting_protocol(Protocol::Prepared, &limited("15")).0, Protocol::Text);
-    }
 }

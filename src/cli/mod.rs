@@ -151,12 +151,14 @@ pub fn main() -> ExitCode {
 
 fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     // The workload decides which options these commands have, so it must be known before they are read.
-    let takes_workload = matches!(args.get(1).map(String::as_str), Some("prepare" | "prewarm" | "run" | "cleanup"));
+    let takes_workload =
+        matches!(args.get(1).map(String::as_str), Some("prepare" | "prewarm" | "check" | "run" | "cleanup"));
     let choice = if takes_workload { Some(Choice::of(&args[2..])?) } else { None };
     let matches = command(choice.as_ref())?.try_get_matches_from(args)?;
     let interrupted = watch_signals()?;
     match (matches.subcommand(), choice) {
         (Some(("run", matches)), Some(choice)) => commands::run(&choice, matches, &interrupted),
+        (Some(("check", matches)), Some(choice)) => commands::check(&choice, matches, &interrupted),
         (Some(("prepare", matches)), Some(choice)) => commands::prepare(&choice, matches, &interrupted),
         (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
@@ -166,18 +168,24 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP sets a flag, so that a run still reports; the second ends the program at once.
+/// The first SIGINT, SIGTERM or SIGHUP sets a flag, so that a run still reports; another SIGINT or SIGTERM ends the
+/// program at once. Another SIGHUP does not: a terminal that closes sends two, one by its shell and one by the kernel.
 fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let flag = Arc::new(AtomicBool::new(false));
-    // Under nohup a lost terminal must not end the run.
-    let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
-    for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
-        // In this order, so that the signal which sets the flag does not also see it set.
-        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))
-            .and_then(|_| signal_hook::flag::register(signal, Arc::clone(&flag)))
-            .map_err(|error| CliError::Run(format!("signals cannot be watched: {error}")))?;
-    }
+    let watch = || {
+        for signal in [SIGINT, SIGTERM] {
+            // In this order, so that the signal which sets the flag does not also see it set.
+            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+            signal_hook::flag::register(signal, Arc::clone(&flag))?;
+        }
+        // Under nohup a lost terminal must not end the run.
+        if !is_ignored(SIGHUP) {
+            signal_hook::flag::register(SIGHUP, Arc::clone(&flag))?;
+        }
+        Ok(())
+    };
+    watch().map_err(|error: std::io::Error| CliError::Run(format!("signals cannot be watched: {error}")))?;
     Ok(flag)
 }
 
@@ -199,6 +207,12 @@ const RUN_EXAMPLE: &str = "Examples:
   oltpbench run --mode read-only --profile aurora-whitepaper --url mysql://sysbench@10.0.0.5/sbtest
 
 Each workload has its own options: oltpbench run --mode insert --help";
+
+const CHECK_EXAMPLE: &str = "Example:
+  oltpbench check --mode read-write --threads 500 --url mysql://sysbench@10.0.0.5/sbtest
+
+It takes the options of the run that it is for, looks at this machine, the server and the tables, and changes nothing.
+Exit code 1 says that the run would fail.";
 
 const PREPARE_EXAMPLE: &str = "Examples:
   oltpbench prepare --url mysql://sysbench@10.0.0.5/sbtest
@@ -246,6 +260,11 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             "prewarm",
             "Read all tables and indexes once, so that they are in the server's cache",
             PREWARM_EXAMPLE,
+        )))?)
+        .subcommand(workload(RunArgs::augment_args(named(
+            "check",
+            "Say what would go wrong with a run, before it does",
+            CHECK_EXAMPLE,
         )))?)
         .subcommand(workload(RunArgs::augment_args(named(
             "run",

@@ -387,7 +387,7 @@ impl Choice {
         let fixed: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
         for id in &fixed {
             // A profile's threads are those of a run; a load is as fast with a few.
-            if id == "threads" && command.get_name() != "run" {
+            if id == "threads" && !matches!(command.get_name(), "run" | "check") {
                 continue;
             }
             if let Some(value) = self.profile_value(&id.replace('_', "-")) {

@@ -167,6 +167,15 @@ impl Observer for Console {
         }
     }
 
+    fn draining(&mut self, running: u32, left: Duration, interrupted: bool) {
+        let connections = if running == 1 { "1 connection".to_string() } else { format!("{running} connections") };
+        let left_s = left.as_secs_f64().ceil();
+        super::show_error(format_args!(
+            "Waiting up to {left_s} s for the last transaction of {connections}; Ctrl-C {}",
+            if interrupted { "ends the program without a report" } else { "ends the waiting" }
+        ));
+    }
+
     fn progress(&mut self, step: &str, done: u64, total: u64, unit: &str) {
         self.show(step, done, total, unit);
     }

@@ -13,52 +13,92 @@ use crate::target::{Control, Database, Fault};
 
 /// How often the window's start and end are looked for; the end may be brought forward at any time.
 const LOOK: Duration = Duration::from_millis(5);
-/// How long a server may take for the last reading once everything else is done.
+/// How long a server may keep the run waiting: for the login before the window, and for the last reading after it.
 const GRACE: Duration = Duration::from_secs(2);
+/// Share of the window that lies after the first reading, at least.
+const COVERED: f64 = 0.9;
+
+/// What the run and the reading thread tell each other.
+#[derive(Default)]
+pub(super) struct Reader {
+    /// All workers are connected. Only then may the reader take a connection too: the server may have none left, which
+    /// must cost the counters and not the run.
+    may_log_in: AtomicBool,
+    logged_in: AtomicBool,
+    stop: AtomicBool,
+}
+
+impl Reader {
+    /// Lets it log in, so that its first reading is not late, and waits for that, but not for long.
+    pub(super) fn log_in(&self, interrupted: &AtomicBool) {
+        self.may_log_in.store(true, Ordering::Relaxed);
+        let since = Instant::now();
+        while !self.logged_in.load(Ordering::Relaxed) && since.elapsed() < GRACE && !interrupted.load(Ordering::Relaxed)
+        {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// Stops the reader, also when the run panics: its thread is joined in any case.
+struct StopOnDrop<'a>(&'a Reader);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
 
 /// Does `work`, which makes the recorder and ends with its window, and reads the counters of `server` beside it.
 pub(super) fn beside<T: Sync + Send, R>(
     server: Option<&dyn Database>,
     shared: &Shared<T>,
-    work: impl FnOnce() -> R,
+    work: impl FnOnce(Option<&Reader>) -> R,
 ) -> (R, Option<Counters>) {
-    let Some(server) = server else { return (work(), None) };
-    let stop = AtomicBool::new(false);
+    let Some(server) = server else { return (work(None), None) };
+    let reader = Reader::default();
     std::thread::scope(|scope| {
-        let reader = std::thread::Builder::new().name("server-counters".into());
-        let reader = reader.spawn_scoped(scope, || over_window(server, shared, &stop));
-        let done = work();
-        let counters = match reader {
-            Ok(reader) => {
-                let ended = Instant::now();
-                let has_window = shared.recorder.get().is_some();
-                while has_window && !reader.is_finished() && ended.elapsed() < GRACE {
-                    std::thread::sleep(LOOK);
-                }
-                stop.store(true, Ordering::Relaxed);
-                reader.join().unwrap_or_else(|_| Counters::Unknown("reading them failed".into()))
+        let stop = StopOnDrop(&reader);
+        let thread = std::thread::Builder::new().name("server-counters".into());
+        let thread = match thread.spawn_scoped(scope, || over_window(server, shared, &reader)) {
+            Ok(thread) => thread,
+            Err(error) => {
+                return (work(None), Some(Counters::Unknown(format!("no thread could be started: {error}"))));
             }
-            Err(error) => Counters::Unknown(format!("no thread could be started: {error}")),
         };
+        let done = work(Some(&reader));
+        let ended = Instant::now();
+        while shared.recorder.get().is_some() && !thread.is_finished() && ended.elapsed() < GRACE {
+            std::thread::sleep(LOOK);
+        }
+        drop(stop);
+        let counters = thread.join().unwrap_or_else(|_| Counters::Unknown("reading them failed".into()));
         (done, Some(counters))
     })
 }
 
-fn over_window<T>(server: &dyn Database, shared: &Shared<T>, stop: &AtomicBool) -> Counters {
-    match readings(server, shared, stop) {
+fn over_window<T>(server: &dyn Database, shared: &Shared<T>, reader: &Reader) -> Counters {
+    match readings(server, shared, reader) {
         Ok(Some((before, after))) => Counters::between(&before, &after),
         Ok(None) => Counters::Unknown("the server did not answer in time".into()),
         Err(fault) => Counters::Unknown(fault.to_string()),
     }
 }
 
-/// The readings at both ends of the window; `None` if `stop` was set before.
+/// The readings at both ends of the window; `None` if the first came so late that they say little of it, or if the run did
+/// not wait for one.
 fn readings<T>(
     server: &dyn Database,
     shared: &Shared<T>,
-    stop: &AtomicBool,
+    reader: &Reader,
 ) -> Result<Option<(Reading, Reading)>, Fault> {
-    let mut control = server.control(stop)?;
+    let stop = &reader.stop;
+    if until(stop, || reader.may_log_in.load(Ordering::Relaxed).then_some(())).is_none() {
+        return Ok(None);
+    }
+    let control = server.control(stop);
+    reader.logged_in.store(true, Ordering::Relaxed);
+    let mut control = control?;
     let Some(recorder) = until(stop, || shared.recorder.get()) else { return Ok(None) };
     let window = recorder.window();
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
@@ -66,10 +106,16 @@ fn readings<T>(
         return Ok(None);
     }
     let before = read(control.as_mut())?;
+    let before_ns = shared.clock.now_ns();
     if until(stop, || reached(window.end_ns())).is_none() {
         return Ok(None);
     }
-    Ok(Some((before, read(control.as_mut())?)))
+    if (window.end_ns().saturating_sub(before_ns) as f64) < COVERED * window.length_ns() as f64 {
+        return Ok(None);
+    }
+    // The connection was idle for the whole window, and a proxy may have closed it for that.
+    let after = read(control.as_mut()).or_else(|_| read(server.control(stop)?.as_mut()))?;
+    Ok(Some((before, after)))
 }
 
 fn until<R>(stop: &AtomicBool, reached: impl Fn() -> Option<R>) -> Option<R> {

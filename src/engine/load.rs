@@ -1,4 +1,4 @@
-//! prepare, prewarm and cleanup, and the check that a run's tables are there.
+//! prepare, prewarm and cleanup.
 //!
 //! Loading is parallel across tables and inside them: the rows of a table are cut into segments, each of which one
 //! connection inserts in primary-key order, so that pages fill from left to right however many connections load.
@@ -6,14 +6,14 @@
 //!
 //! Must not import: `metrics`, `report`, `cli`.
 
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{EngineError, Observer, UNCHANGED, descriptors};
+use super::tables::{Table, existing, key_column, missing, query, tables, wrong_ids};
+use super::{EngineError, Observer, UNCHANGED, descriptors, refuse};
 use crate::target::{Control, Database, Dialect, render_literal};
-use crate::workload::plan::{Build, Index, Key, Plan, TableSet};
+use crate::workload::plan::{Build, Index, Plan};
 
 /// Multi-row INSERTs are cut below this size, and below what the server accepts.
 const STATEMENT_BYTES: usize = 1 << 20;
@@ -25,10 +25,8 @@ const FEWEST_SEGMENT_ROWS: u64 = 25_000;
 const SEGMENTS_PER_LOADER: u64 = 8;
 /// How often progress is told.
 const LOOK: Duration = Duration::from_millis(20);
-/// Tables asked about in one query.
-const TABLES_PER_QUERY: usize = 100;
 
-/// What an interrupted command leaves behind, for its last line.
+/// What a command that was interrupted or failed leaves behind, for its last line.
 const INCOMPLETE: &str = "what is there is incomplete, so run `oltpbench cleanup` before preparing again";
 const SOME_LEFT: &str = "run `oltpbench cleanup` again to drop the tables that are left";
 
@@ -37,19 +35,6 @@ const SOME_LEFT: &str = "run `oltpbench cleanup` again to drop the tables that a
 pub struct Loaded {
     pub tables: u64,
     pub rows: u64,
-}
-
-/// One table of a set.
-#[derive(Clone, Copy)]
-struct Table<'a> {
-    set: &'a TableSet,
-    number: u32,
-}
-
-impl Table<'_> {
-    fn name(&self) -> String {
-        self.set.table_name(self.number)
-    }
 }
 
 /// Rows `first..=last` of one table.
@@ -105,7 +90,7 @@ pub fn prewarm(
     interrupted: &AtomicBool,
 ) -> Result<u64, EngineError> {
     let dialect = database.dialect();
-    refuse_missing(database.control(interrupted)?.as_mut(), dialect, plan)?;
+    refuse(missing(database.control(interrupted)?.as_mut(), dialect, plan)?)?;
     let tables = tables(plan);
     let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted, left: UNCHANGED };
     crew.each("Reading tables", "tables", &tables, |control, table| {
@@ -137,50 +122,6 @@ pub fn cleanup(
     Ok(tables.len() as u64)
 }
 
-/// Checks before a run that every table is there and holds the ids that the run will ask for.
-pub fn check_tables(database: &dyn Database, plan: &Plan, interrupted: &AtomicBool) -> Result<(), EngineError> {
-    let mut control = database.control(interrupted)?;
-    let dialect = database.dialect();
-    refuse_missing(control.as_mut(), dialect, plan)?;
-    if plan.resizes_tables {
-        return Ok(());
-    }
-    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
-        let parts = chunk.iter().map(|table| {
-            let (name, key) = (table.name(), key_column(table.set));
-            format!("SELECT '{name}', MIN({key}), MAX({key}) FROM {name}")
-        });
-        let sql = parts.collect::<Vec<_>>().join(" UNION ALL ");
-        let rows = query(control.as_mut(), &sql, || "reading table sizes".into())?;
-        // UNION ALL promises no order, but each row names its table.
-        for table in chunk {
-            let row = rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(&table.name()));
-            let id = |column: usize| row.and_then(|row| row.get(column)).and_then(Option::as_deref);
-            check_ids(table, id(1), id(2))?;
-        }
-    }
-    Ok(())
-}
-
-fn check_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Result<(), EngineError> {
-    let rows = table.set.rows;
-    let wanted = (Some("1".to_string()), Some(rows.to_string()));
-    let found = (first.map(str::to_string), last.map(str::to_string));
-    if rows == 0 && found == (None, None) || rows > 0 && found == wanted {
-        return Ok(());
-    }
-    let range = |range: (Option<String>, Option<String>)| match range {
-        (Some(first), Some(last)) => format!("ids {first} to {last}"),
-        _ => "no rows".to_string(),
-    };
-    let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
-    Err(EngineError::Tables(format!(
-        "{} holds {}, but this run expects {wanted}; give the options it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
-        table.name(),
-        range(found)
-    )))
-}
-
 /// What all segments are loaded with; `limit` is the size of a statement in bytes.
 struct Load<'a> {
     dialect: Dialect,
@@ -195,7 +136,7 @@ struct Crew<'a> {
     loaders: u32,
     observer: &'a mut dyn Observer,
     interrupted: &'a AtomicBool,
-    /// What an interruption leaves behind.
+    /// What an interruption or an error leaves behind.
     left: &'static str,
 }
 
@@ -284,7 +225,8 @@ impl Crew<'_> {
             None | Some(EngineError::Interrupted { .. }) => {
                 Err(EngineError::Interrupted { step: name.to_lowercase(), left: self.left })
             }
-            Some(error) => Err(error),
+            Some(error) if self.left == UNCHANGED => Err(error),
+            Some(error) => Err(EngineError::Leaving { error: Box::new(error), left: self.left }),
         }
     }
 }
@@ -308,10 +250,6 @@ impl Step<'_> {
         }
         Ok(())
     }
-}
-
-fn tables(plan: &Plan) -> Vec<Table<'_>> {
-    plan.tables.iter().flat_map(|set| (1..=set.count).map(move |number| Table { set, number })).collect()
 }
 
 fn indexes<'a>(tables: &[Table<'a>], build: Build) -> Vec<(Table<'a>, &'a Index)> {
@@ -422,25 +360,8 @@ fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineErro
     }
     match expected {
         0 => Ok(()),
-        _ => check_ids(table, value(1), value(2)),
+        _ => refuse(wrong_ids(table, value(1), value(2))),
     }
-}
-
-/// The column that holds a row's id: the first of the table's key.
-fn key_column(set: &TableSet) -> &str {
-    match &set.key {
-        Key::Primary(columns) | Key::Plain { columns, .. } => &columns[0],
-    }
-}
-
-fn existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<HashSet<String>, EngineError> {
-    let mut found = HashSet::new();
-    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
-        let names: Vec<String> = chunk.iter().map(Table::name).collect();
-        let rows = query(control, &dialect.existing_tables(&names), || "listing tables".into())?;
-        found.extend(rows.into_iter().flatten().flatten());
-    }
-    Ok(found)
 }
 
 fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<(), EngineError> {
@@ -458,30 +379,10 @@ fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> 
     }
 }
 
-fn refuse_missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<(), EngineError> {
-    let found = existing(control, dialect, plan)?;
-    let missing: Vec<String> = tables(plan).iter().map(Table::name).filter(|name| !found.contains(name)).collect();
-    match missing.first() {
-        None => Ok(()),
-        Some(name) => Err(EngineError::Tables(format!(
-            "table {name} is missing{}; run `oltpbench prepare` with the options of this run first",
-            if missing.len() > 1 { format!(", as are {} others", missing.len() - 1) } else { String::new() }
-        ))),
-    }
-}
-
 fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
     control.run(sql).map(drop).map_err(|fault| EngineError::while_doing(what(), fault))
 }
 
 fn insert(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
     control.insert(sql).map_err(|fault| EngineError::while_doing(what(), fault))
-}
-
-fn query(
-    control: &mut dyn Control,
-    sql: &str,
-    what: impl Fn() -> String,
-) -> Result<Vec<Vec<Option<String>>>, EngineError> {
-    control.rows(sql).map_err(|fault| EngineError::while_doing(what(), fault))
 }

@@ -4,20 +4,27 @@
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
 //! * [`counters`]: the server's own counters over the window.
-//! * [`load`]: prepare, prewarm, cleanup, and the check that a run's tables are there.
+//! * [`load`]: prepare, prewarm, cleanup.
+//! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
+//! * [`check`]: what would go wrong with a run.
 //!
 //! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
 //! an [`Observer`].
 
+pub mod check;
 mod counters;
 mod descriptors;
 pub mod load;
 pub mod run;
 mod schedule;
+mod tables;
 mod worker;
+
+use std::time::Duration;
 
 use crate::metrics::{Histogram, Interval};
 use crate::spec::RunSpec;
+use crate::target::check::{Check, Level};
 use crate::target::{Fault, FaultClass};
 
 /// Hears what happens while it happens.
@@ -27,16 +34,17 @@ pub trait Observer {
     fn started(&mut self, _spec: &RunSpec) {}
     /// An interval is over; with its response times.
     fn interval(&mut self, _interval: &Interval, _response: &Histogram) {}
+    /// The window is over, and `running` connections are waited for, at most for the time `left`. Whether the user had
+    /// `interrupted` the run; if not, an interruption ends the waiting.
+    fn draining(&mut self, _running: u32, _left: Duration, _interrupted: bool) {}
     /// A step of loading goes on: `done` of `total` units, which `unit` names.
     fn progress(&mut self, _step: &str, _done: u64, _total: u64, _unit: &str) {}
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error(
-        "{needed} open files are needed and the {kind} limit is {limit}; raise it with `ulimit -n {needed}`, as root or in /etc/security/limits.conf, or use fewer --threads"
-    )]
-    Descriptors { needed: u64, limit: u64, kind: &'static str },
+    #[error("{0}")]
+    Refused(Check),
     #[error("{connected} of {threads} connections were open when one failed: {fault}")]
     Connect { connected: u32, threads: u32, fault: Fault },
     #[error("thread {number} could not be started ({source}); use fewer --threads or raise `ulimit -u`")]
@@ -50,10 +58,19 @@ pub enum EngineError {
     Interrupted { step: String, left: &'static str },
     #[error("{what}: {fault}")]
     Statement { what: String, fault: Fault },
+    /// `left` says what an error leaves behind.
+    #[error("{error}; {left}")]
+    Leaving { error: Box<EngineError>, left: &'static str },
     #[error("{0}")]
     Fault(Fault),
     #[error("{0}")]
     Tables(String),
+}
+
+/// Ends with what would make a run fail, or its figures mean nothing.
+pub fn refuse(checks: impl IntoIterator<Item = Check>) -> Result<(), EngineError> {
+    let fatal = checks.into_iter().find(|check| check.level == Level::Fatal);
+    fatal.map_or(Ok(()), |check| Err(EngineError::Refused(check)))
 }
 
 /// What an interruption leaves behind that changes nothing.

@@ -25,6 +25,8 @@ const CONNECTING_AT_ONCE: u32 = 32;
 const GRACE_NS: u64 = 5_000_000;
 /// How often the coordinator looks for Ctrl-C and for too many errors.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the end is waited for before that is told.
+const SILENCE: Duration = Duration::from_secs(1);
 /// Below this many failed transactions an error rate says nothing, unless nothing succeeded for `HOPELESS`.
 const FEWEST_FAILURES: u64 = 10;
 const HOPELESS: Duration = Duration::from_secs(5);
@@ -79,8 +81,7 @@ pub fn run<T: Target>(
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
-    let for_counters = server.map_or(0, |server| server.descriptors_per_control());
-    descriptors::ensure(u64::from(spec.threads) * target.descriptors_per_session() + for_counters)?;
+    descriptors::ensure(open_files(&target, server, spec.threads))?;
     let shared = Arc::new(Shared {
         target,
         plan,
@@ -90,16 +91,24 @@ pub fn run<T: Target>(
         seed: spec.seed,
         max_retries: spec.max_retries,
         away: AtomicU32::new(0),
+        never_back: AtomicU32::new(0),
         recorder: OnceLock::new(),
     });
     let (measured, server) =
-        counters::beside(server, &shared, || connect_and_measure(&shared, spec, observer, interrupted));
+        counters::beside(server, &shared, |reader| connect_and_measure(&shared, spec, reader, observer, interrupted));
     measured.map(|(measurement, ending)| (Measurement { server, ..measurement }, ending))
+}
+
+/// File descriptors of all connections, with the one that reads the counters of `server`.
+pub(super) fn open_files<T: Target>(target: &T, server: Option<&dyn Database>, threads: u32) -> u64 {
+    let for_counters = server.map_or(0, |server| server.descriptors_per_control());
+    u64::from(threads) * target.descriptors_per_session() + for_counters
 }
 
 fn connect_and_measure<T: Target>(
     shared: &Arc<Shared<T>>,
     spec: &RunSpec,
+    counters: Option<&counters::Reader>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
@@ -112,6 +121,9 @@ fn connect_and_measure<T: Target>(
     }
     // From here on only workers hold senders, so the channel closes when the last one ends.
     drop(sender);
+    if let Some(counters) = counters {
+        counters.log_in(interrupted);
+    }
     observer.started(spec);
     let count = (2 * std::thread::available_parallelism().map_or(1, |cores| cores.get())).min(spec.threads as usize);
     let shards = Shards::new(count, shared.plan.statements.len() + 2);
@@ -209,6 +221,8 @@ struct Coordinator<'a, T> {
     told: u64,
     /// Since when no connection has been there.
     all_away_since: Option<Instant>,
+    /// Since when there has been no event left to begin.
+    used_up_since: Option<Instant>,
 }
 
 impl<'a, T: Target> Coordinator<'a, T> {
@@ -229,27 +243,31 @@ impl<'a, T: Target> Coordinator<'a, T> {
             series: Series::new(started_at),
             told: 0,
             all_away_since: None,
+            used_up_since: None,
         }
     }
 
     fn measure(mut self, observer: &mut dyn Observer, interrupted: &AtomicBool) -> (Measurement, Ending) {
         let mut before = Reading::now();
-        let ending = self.watch(&mut before, observer, interrupted);
+        let mut ending = self.watch(&mut before, observer, interrupted);
         let after = Reading::now();
         let recorder = self.shared.recorder();
         if ending != Ending::Completed {
             recorder.close(|| self.shared.clock.now_ns());
         }
-        self.drain(ending, interrupted);
+        if !self.drain(ending, observer, interrupted) {
+            ending = Ending::Interrupted;
+        }
+        let away = self.shared.away.load(Ordering::Relaxed) + self.shared.never_back.load(Ordering::Relaxed);
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.transactions + remainder.drained.failed_transactions == 0;
-        if self.running == 0 && self.shared.tickets.are_used_up() && nothing_after {
+        if (self.running == 0 || self.used_up_since.is_some()) && self.shared.tickets.are_used_up() && nothing_after {
             // The events were used up inside the window: it ends with the last of them.
             recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
         }
         // Without a limit of time it may still be open, if all workers died.
         recorder.cut(self.shared.clock.now_ns());
-        (self.finish(remainder, after.since(&before), observer), ending)
+        (self.finish(remainder, away, after.since(&before), observer), ending)
     }
 
     /// Waits for the end of the window, telling its intervals. Sets `before` anew where the window begins.
@@ -262,7 +280,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
                 warm = true;
                 *before = Reading::now();
             }
-            if self.running == 0 || now_ns >= window.end_ns() {
+            if self.running == 0 || now_ns >= window.end_ns() || self.overdue() {
                 return Ending::Completed;
             }
             if interrupted.load(Ordering::Relaxed) {
@@ -320,20 +338,35 @@ impl<'a, T: Target> Coordinator<'a, T> {
         self.all_away_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.longest_outage
     }
 
+    /// Whether the last events of a run have not ended for as long as a forced shutdown waits.
+    fn overdue(&mut self) -> bool {
+        self.shared.tickets.are_used_up()
+            && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
+    }
+
     /// Waits for transactions in flight, but no longer than the forced shutdown allows, nor than somebody who interrupts
-    /// the waiting itself.
-    fn drain(&mut self, ending: Ending, interrupted: &AtomicBool) {
-        let deadline = Instant::now() + self.spec.forced_shutdown;
+    /// the waiting itself; `false` if that happened.
+    fn drain(&mut self, ending: Ending, observer: &mut dyn Observer, interrupted: &AtomicBool) -> bool {
+        let since = self.used_up_since.unwrap_or_else(Instant::now);
+        let mut told = false;
         while self.running > 0 {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() || ending != Ending::Interrupted && interrupted.load(Ordering::Relaxed) {
+            let left = self.spec.forced_shutdown.saturating_sub(since.elapsed());
+            if left.is_zero() {
                 break;
+            }
+            if ending != Ending::Interrupted && interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            if !told && since.elapsed() >= SILENCE {
+                told = true;
+                observer.draining(self.running, left, ending == Ending::Interrupted);
             }
             self.wait(left.min(LOOK));
         }
+        true
     }
 
-    fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
+    fn finish(mut self, remainder: Remainder, away: u32, client: Usage, observer: &mut dyn Observer) -> Measurement {
         let recorder = self.shared.recorder();
         let window = recorder.window();
         recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
@@ -342,12 +375,14 @@ impl<'a, T: Target> Coordinator<'a, T> {
         }
         let series = self.series.finish(window);
         Measurement {
-            started_at: self.started_at,
+            // A run that ended during its warm-up never came to the start of its window.
+            started_at: self.started_at.min(SystemTime::now()),
             elapsed_s: window.length_ns() as f64 / 1e9,
             window: series.tally,
             warmup: remainder.warmup,
             drained: remainder.drained,
             unfinished: self.running,
+            away,
             panicked: self.panicked,
             response: series.response,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
@@ -450,11 +485,8 @@ mod tests {
 
     impl Observer for Silent {}
 
-    /// Four connections with 50 good statements each, without a limit of time.
-    fn run_failing(then: Then, max_error_rate: f64) -> (Measurement, Ending) {
-        let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
-        let plan = Workload::load("oltp_point_select").unwrap().compile(&settings).unwrap();
-        let spec = RunSpec {
+    fn spec() -> RunSpec {
+        RunSpec {
             threads: 4,
             time: None,
             events: None,
@@ -462,12 +494,22 @@ mod tests {
             interval: Duration::from_millis(10),
             seed: 1,
             max_retries: 0,
-            max_error_rate,
+            max_error_rate: 1.0,
             forced_shutdown: Duration::from_secs(10),
             longest_outage: Duration::from_millis(300),
-        };
+        }
+    }
+
+    /// Four connections with 50 good statements each, without a limit of time.
+    fn run_failing(then: Then) -> (Measurement, Ending) {
+        run_with(then, &spec())
+    }
+
+    fn run_with(then: Then, spec: &RunSpec) -> (Measurement, Ending) {
+        let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
+        let plan = Workload::load("oltp_point_select").unwrap().compile(&settings).unwrap();
         let target = Failing { good: 50, then, gone: Arc::default() };
-        run(target, Arc::new(plan), &spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
+        run(target, Arc::new(plan), spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
     }
 
     fn sum(series: &[Interval]) -> u64 {
@@ -476,7 +518,7 @@ mod tests {
 
     #[test]
     fn workers_that_panic_are_counted_and_the_run_ends() {
-        let (measurement, ending) = run_failing(Then::Panic, 1.0);
+        let (measurement, ending) = run_failing(Then::Panic);
         assert_eq!(ending, Ending::Completed);
         assert_eq!((measurement.panicked, measurement.unfinished), (4, 0));
         assert_eq!((measurement.window.transactions, sum(&measurement.series)), (200, 200));
@@ -485,12 +527,21 @@ mod tests {
 
     #[test]
     fn a_server_that_stays_away_ends_a_run_without_a_limit_of_time() {
-        let (measurement, ending) = run_failing(Then::Vanish, 1.0);
+        let (measurement, ending) = run_failing(Then::Vanish);
         assert_eq!(ending, Ending::ServerLost);
         // The first to fail takes the server with it; the others' connections last for all of their statements.
         assert_eq!(measurement.window.transactions, 200);
         assert_eq!(measurement.window.failed_transactions, 4);
         assert_eq!((measurement.panicked, measurement.unfinished), (0, 0));
         assert!(measurement.elapsed_s >= 0.3, "{}", measurement.elapsed_s);
+    }
+
+    #[test]
+    fn connections_lost_before_the_window_are_away_in_it() {
+        let longest_outage = Duration::from_secs(600);
+        let (warmup_time, time) = (Duration::from_millis(200), Some(Duration::from_millis(200)));
+        let (measurement, ending) = run_with(Then::Vanish, &RunSpec { warmup_time, time, longest_outage, ..spec() });
+        assert_eq!(ending, Ending::Completed);
+        assert_eq!((measurement.away, measurement.unfinished), (4, 0));
     }
 }

@@ -39,6 +39,8 @@ pub(super) struct Shared<T> {
     pub(super) max_retries: u32,
     /// Workers that have no connection at the moment.
     pub(super) away: AtomicU32,
+    /// Workers that had none when the run was over.
+    pub(super) never_back: AtomicU32,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -177,6 +179,7 @@ impl<'a, T: Target> Worker<'a, T> {
             pause = (pause * 2).min(LONGEST_PAUSE);
             now_ns = self.shared.clock.now_ns();
         }
+        self.shared.never_back.fetch_add(1, Ordering::Relaxed);
         self.shared.away.fetch_sub(1, Ordering::Relaxed);
         now_ns
     }

@@ -33,8 +33,19 @@ pub fn histogram() -> Histogram {
 /// A percentile in microseconds, 0 for an empty histogram. It never lies outside of what was recorded, although a
 /// histogram's buckets have a width.
 pub fn percentile_us(histogram: &Histogram, percentile: f64) -> f64 {
-    let value = histogram.value_at_percentile(percentile).clamp(histogram.min(), histogram.max().max(histogram.min()));
+    let value = histogram.value_at_quantile(quantile(histogram.len(), percentile));
+    let value = value.clamp(histogram.min(), histogram.max().max(histogram.min()));
     if histogram.is_empty() { 0.0 } else { value as f64 / 1e3 }
+}
+
+/// What the histogram takes for the nearest rank of a percentile, which is exact to a millionth.
+///
+/// It multiplies by the count and rounds up, so 99.9 / 100 in binary would lead to rank 1000 of 1000 instead of 999. Half
+/// a rank below the right one rounds up to it.
+fn quantile(count: u64, percentile: f64) -> f64 {
+    let millionths = (percentile * 1e6).round() as u128;
+    let rank = (u128::from(count) * millionths).div_ceil(100_000_000).max(1);
+    (rank as f64 - 0.5) / count.max(1) as f64
 }
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
@@ -151,6 +162,8 @@ pub struct Measurement {
     pub drained: Tally,
     /// Connections whose transaction had not ended when the program stopped waiting.
     pub unfinished: u32,
+    /// Connections that were lost and not back when the run was over.
+    pub away: u32,
     /// Connections whose thread ended by a fault of this program.
     pub panicked: u32,
     pub response: Histogram,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorEntry, RunReport, Status};
+use super::{Counts, ErrorEntry, RunReport, Status};
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -42,23 +42,37 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings
 }
 
-fn sum(report: &RunReport, wanted: impl Fn(&ErrorEntry) -> bool) -> u64 {
-    report.totals.counts.errors.iter().filter(|error| wanted(error)).map(|error| error.count).sum()
+fn sum(counts: &Counts, wanted: impl Fn(&ErrorEntry) -> bool) -> u64 {
+    counts.errors.iter().filter(|error| wanted(error)).map(|error| error.count).sum()
 }
 
-/// Connections that broke inside the window.
-pub(super) fn lost(report: &RunReport) -> u64 {
-    sum(report, |error| error.class == LOST && error.statement != CONNECT)
+/// Connections that broke in this span.
+fn lost(counts: &Counts) -> u64 {
+    sum(counts, |error| error.class == LOST && error.statement != CONNECT)
 }
 
-/// Connections that broke, and whether they came back.
+/// Whether some connection was away for a part of the window.
+fn were_away(report: &RunReport) -> bool {
+    report.away > 0 || lost(&report.totals.counts) > 0 || report.totals.counts.reconnects > 0
+}
+
+/// Connections that were away inside the window, and whether they came back.
 fn lost_connections(report: &RunReport) -> Option<Finding> {
-    let (lost, refused) = (lost(report), sum(report, |error| error.statement == CONNECT));
-    let back = report.totals.counts.reconnects;
-    (lost > 0).then(|| {
+    let spans = [&report.warmup, &report.totals.counts, &report.drained];
+    let in_all = |count: fn(&Counts) -> u64| spans.iter().map(|span| count(span)).sum::<u64>();
+    let (broke, back) = (in_all(lost), in_all(|span| span.reconnects));
+    let refused = in_all(|span| sum(span, |error| error.statement == CONNECT));
+    let before = match lost(&report.warmup) {
+        0 => String::new(),
+        before => format!(" ({before} of them before the window)"),
+    };
+    were_away(report).then(|| {
         Finding::new(
             "connections-lost",
-            format!("{lost} connections broke, {back} came back, and {refused} attempts to connect again failed"),
+            format!(
+                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end",
+                report.away
+            ),
             "while a connection was away it sent nothing, and the rates are lower for it",
         )
     })
@@ -72,7 +86,7 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
     // Connections that find no event left are idle, and lost ones are away; neither is cut off.
     if report.spec.events.is_some()
-        || lost(report) > 0
+        || were_away(report)
         || response.count == 0
         || in_latencies_s >= CUT_OFF_LIMIT * available_s
     {
@@ -92,26 +106,27 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
 
 fn ending(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let elapsed_s = report.totals.elapsed_s;
+    let stopped = match report.totals.elapsed_s {
+        0.0 => "the run was stopped during its warm-up, so nothing was measured".to_string(),
+        elapsed_s => format!("the run was stopped after {elapsed_s:.1} s"),
+    };
     match report.status {
         Status::Completed => {}
-        Status::Interrupted => findings.push(Finding::new(
-            "interrupted",
-            format!("the run was stopped after {elapsed_s:.1} s"),
-            "the figures hold for that time only",
-        )),
+        Status::Interrupted => {
+            findings.push(Finding::new("interrupted", stopped, "the figures hold for that time only"));
+        }
         Status::TooManyErrors => findings.push(Finding::new(
             "too-many-errors",
             format!(
-                "the run was stopped after {elapsed_s:.1} s: {:.1} % of transactions failed, more than --max-error-rate {:.1} %",
-                100.0 * report.totals.counts.failure_rate(),
+                "{stopped}: {:.1} % of transactions failed, more than --max-error-rate {:.1} %",
+                100.0 * report.failure_rate(),
                 100.0 * report.spec.max_error_rate
             ),
             "see the errors above; do not use these figures",
         )),
         Status::ServerLost => findings.push(Finding::new(
             "server-lost",
-            format!("the run was stopped after {elapsed_s:.1} s: the server was away and did not come back"),
+            format!("{stopped}: the server was away and did not come back"),
             "the rates include the time without a server; do not use these figures",
         )),
     }

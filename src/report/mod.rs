@@ -4,13 +4,20 @@
 //! meaning changes [`SCHEMA_VERSION`]. It is built from what was measured and from a [`Setup`] that the caller fills
 //! in, and never holds a password.
 //!
+//! * [`check`]: what `oltpbench check` says, as a document and as text.
+//! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`text`]: a run's report for a terminal.
+//!
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
+pub mod check;
 pub mod findings;
 pub mod text;
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -47,6 +54,8 @@ pub struct RunReport {
     pub drained: Counts,
     /// Connections whose last transaction had not ended when the run stopped waiting for it.
     pub unfinished: u32,
+    /// Connections that were lost and not back when the run was over.
+    pub away: u32,
     /// Connections that a fault of oltpbench itself ended.
     pub panicked: u32,
     pub latency_us: Latencies,
@@ -282,6 +291,7 @@ impl RunReport {
             warmup: Counts::new(&measurement.warmup),
             drained: Counts::new(&measurement.drained),
             unfinished: measurement.unfinished,
+            away: measurement.away,
             panicked: measurement.panicked,
             latency_us: Latencies { service: response.clone(), response },
             statements: measurement.statements.iter().map(Statement::new).collect(),
@@ -298,9 +308,12 @@ impl RunReport {
 }
 
 impl RunReport {
-    /// Connections that broke inside the window and did not come back in it.
-    pub fn connections_away(&self) -> u64 {
-        findings::lost(self).saturating_sub(self.totals.counts.reconnects + self.drained.reconnects)
+    /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
+    fn failure_rate(&self) -> f64 {
+        let spans = [&self.warmup, &self.totals.counts, &self.drained];
+        let failed: u64 = spans.iter().map(|span| span.failed_transactions).sum();
+        let all: u64 = spans.iter().map(|span| span.transactions + span.failed_transactions).sum();
+        failed as f64 / all.max(1) as f64
     }
 }
 
@@ -473,7 +486,11 @@ pub struct JsonFile {
 
 impl JsonFile {
     pub fn at(path: &Path) -> Result<JsonFile, ReportError> {
-        let file = JsonFile { path: path.to_path_buf() };
+        let mut file = JsonFile { path: path.to_path_buf() };
+        if path.is_symlink() && !file.is_direct() {
+            // The link stays, and what it leads to is written.
+            file.path = path.canonicalize().map_err(|source| file.error(source))?;
+        }
         let folder = path.is_dir().then(|| std::io::ErrorKind::IsADirectory.into());
         // A pipe is not tried: its reader would take the end of the trial for the end of the report.
         let tried = match folder {
@@ -485,7 +502,7 @@ impl JsonFile {
         Ok(file)
     }
 
-    pub fn write(&self, report: &RunReport) -> Result<(), ReportError> {
+    pub fn write(&self, report: &impl Serialize) -> Result<(), ReportError> {
         let written = match self.is_direct() {
             true => self.open_direct().and_then(|mut file| write_json(&mut file, report)),
             false => self.open_aside().and_then(|mut file| {
@@ -497,13 +514,27 @@ impl JsonFile {
         written.map_err(|source| self.error(source))
     }
 
-    /// A device or a pipe, such as /dev/stdout, must be written to, not replaced. A folder fails when it is opened.
+    /// A device, a pipe, or a standard stream whatever it leads to, must be written to, not replaced. A folder fails when
+    /// it is opened.
     fn is_direct(&self) -> bool {
-        std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file())
+        let is_special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
+        is_special || self.standard_stream().is_some()
     }
 
     fn open_direct(&self) -> std::io::Result<std::fs::File> {
-        std::fs::OpenOptions::new().write(true).open(&self.path)
+        match self.standard_stream() {
+            Some(stream) => Ok(stream),
+            None => std::fs::OpenOptions::new().write(true).open(&self.path),
+        }
+    }
+
+    /// The program's own output that the path leads to, as /dev/stdout does. It shares its position with the text there,
+    /// which opening the file behind it once more would not.
+    fn standard_stream(&self) -> Option<std::fs::File> {
+        let path = std::fs::metadata(&self.path).ok()?;
+        let streams = [std::io::stdout().as_fd().try_clone_to_owned(), std::io::stderr().as_fd().try_clone_to_owned()];
+        let mut files = streams.into_iter().flatten().map(std::fs::File::from);
+        files.find(|file| file.metadata().is_ok_and(|file| (file.dev(), file.ino()) == (path.dev(), path.ino())))
     }
 
     fn open_aside(&self) -> std::io::Result<tempfile::NamedTempFile> {
@@ -517,7 +548,7 @@ impl JsonFile {
     }
 }
 
-fn write_json(file: &mut impl Write, report: &RunReport) -> std::io::Result<()> {
+fn write_json(file: &mut impl Write, report: &impl Serialize) -> std::io::Result<()> {
     let mut buffered = std::io::BufWriter::new(file);
     serde_json::to_writer_pretty(&mut buffered, report)?;
     buffered.write_all(b"\n")?;
@@ -548,6 +579,20 @@ mod tests {
         }
         assert_eq!(latency.percentile(100.0), Some(latency.max));
         assert_eq!(Latency { histogram: "damaged".into(), ..latency }.percentile(50.0), None);
+    }
+
+    #[test]
+    fn a_percentile_is_the_nearest_rank_however_many_were_recorded() {
+        for count in [1, 7, 999, 1000, 1001, 2000, 10_000, 123_000] {
+            let rank = (count * 999u64).div_ceil(1000);
+            // All up to that rank are short and all above it long, so one rank too many or too few is seen.
+            let mut recorded = histogram();
+            recorded.record_n(1_000_000, rank - 1).unwrap();
+            recorded.record(2_000_000).unwrap();
+            recorded.record_n(4_000_000, count - rank).unwrap();
+            let found = (Latency::new(&recorded).p999 / 1e3).round();
+            assert_eq!(found, 2.0, "{count}");
+        }
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     // Writing into a String cannot fail, so the results are dropped.
     let _ = setup(&mut out, report);
     let _ = statistics(&mut out, &report.totals);
-    let _ = errors(&mut out, &report.totals.counts.errors);
+    let _ = errors(&mut out, "Errors by code:", &report.totals.counts.errors);
+    let _ = errors(&mut out, "Errors by code during warm-up, not counted:", &report.warmup.errors);
     let _ = general(&mut out, report);
     let _ = latency(&mut out, report, percentiles);
     let _ = statement_latencies(&mut out, report);
@@ -116,11 +117,11 @@ fn statistics(out: &mut String, totals: &Totals) -> std::fmt::Result {
     }
 }
 
-fn errors(out: &mut String, errors: &[ErrorEntry]) -> std::fmt::Result {
+fn errors(out: &mut String, heading: &str, errors: &[ErrorEntry]) -> std::fmt::Result {
     if errors.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nErrors by code:")?;
+    writeln!(out, "\n{heading}")?;
     writeln!(out, "    {:>8}  {:>6}  {:<16} statement", "count", "code", "class")?;
     for error in errors {
         let code = if error.code == 0 { "-".to_string() } else { error.code.to_string() };
@@ -290,6 +291,7 @@ mod tests {
             warmup: Tally::default(),
             drained: Tally { transactions: 64, ..Tally::default() },
             unfinished: 0,
+            away: 0,
             panicked: 0,
             response: latencies(1000..=2000),
             statements: vec![StatementLatency {

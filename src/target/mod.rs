@@ -7,10 +7,12 @@
 //! * [`mysql`]: MySQL and MariaDB over TCP or a Unix socket.
 //! * [`sqlite`]: an embedded SQLite file.
 //! * [`simulated`]: known service times without I/O, the oracle of the engine's tests.
+//! * [`check`]: what a check before a run says.
 //! * [`schema`]: the DDL and INSERT text of a plan's tables, in the target's dialect.
 //!
 //! Imports `workload` and `spec`. Must not import: `metrics`, `engine`, `report`, `cli`.
 
+pub mod check;
 pub mod mysql;
 pub mod schema;
 pub mod simulated;
@@ -23,8 +25,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-use crate::workload::plan::{Argument, Arguments, Call};
+use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
+use check::{Check, Demand};
 pub use schema::Dialect;
 
 /// What an error means for the run.
@@ -85,6 +88,13 @@ pub trait Control {
     fn facts(&mut self) -> Result<Facts, Fault>;
     /// The server's counters since its start, those that only rise, by the server's names.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
+    /// What would go wrong with a run of this demand where [`Control::facts`] are `facts`; whether its tables are there
+    /// and hold what they must is not looked at.
+    fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
+    /// Those of them that a run is refused for, by its facts alone.
+    fn refusals(&self, _facts: &Facts, _plan: &Plan) -> Vec<Check> {
+        Vec::new()
+    }
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
 }

@@ -14,6 +14,7 @@
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 mod auth;
+pub mod check;
 pub mod connection;
 pub mod response;
 mod session;
@@ -33,6 +34,7 @@ use tokio::runtime::Runtime;
 use self::connection::Connection;
 pub use self::session::MySqlSession;
 use self::session::Statements;
+use super::check::{Check, Demand};
 use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
 use crate::spec::{MySqlAddress, Protocol, SslMode};
 use crate::workload::plan::Plan;
@@ -224,7 +226,8 @@ impl Database for MySqlTarget {
     }
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
-        Ok(Box::new(MySqlControl { link: self.open(interrupted)?, charset: Charset::Utf8, interrupted }))
+        let (link, ssl_mode) = (self.open(interrupted)?, self.address.ssl_mode);
+        Ok(Box::new(MySqlControl { link, charset: Charset::Utf8, ssl_mode, interrupted }))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
@@ -263,6 +266,7 @@ impl Drop for Link {
 struct MySqlControl<'a> {
     link: Link,
     charset: Charset,
+    ssl_mode: SslMode,
     interrupted: &'a AtomicBool,
 }
 
@@ -352,6 +356,15 @@ impl Control for MySqlControl<'_> {
             _ => None,
         };
         Ok(rows.into_iter().filter_map(counter).collect())
+    }
+
+    fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
+        let ssl_mode = self.ssl_mode;
+        check::of_server(self, facts, demand, ssl_mode)
+    }
+
+    fn refusals(&self, facts: &Facts, plan: &Plan) -> Vec<Check> {
+        check::refusals(facts, plan)
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {

@@ -47,7 +47,7 @@ impl Dialect {
     }
 
     /// The single integer primary key column, which in SQLite is the row id.
-    fn row_id(self, set: &TableSet) -> Option<&str> {
+    pub fn row_id(self, set: &TableSet) -> Option<&str> {
         match (&set.key, self) {
             (Key::Primary(names), Dialect::Sqlite) if names.len() == 1 => {
                 let integer = |column: &&Column| matches!(column.kind, ColumnType::Integer | ColumnType::BigInt);
@@ -99,12 +99,25 @@ impl Dialect {
 
     /// A query that gives one row for each existing table whose name is asked for.
     pub fn existing_tables(self, names: &[String]) -> String {
-        let list = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+        let list = quoted(names);
         match self {
             Dialect::MySql => format!(
                 "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({list})"
             ),
             Dialect::Sqlite => format!("SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ({list})"),
+        }
+    }
+
+    /// A query that gives one row for each index of these tables: the table, and the index's columns with commas between.
+    pub fn indexes(self, names: &[String]) -> String {
+        let list = quoted(names);
+        match self {
+            Dialect::MySql => format!(
+                "SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name IN ({list}) GROUP BY table_name, index_name"
+            ),
+            Dialect::Sqlite => format!(
+                "SELECT tbl_name, (SELECT group_concat(name) FROM pragma_index_info(indexes.name)) FROM sqlite_master AS indexes WHERE type = 'index' AND tbl_name IN ({list})"
+            ),
         }
     }
 
@@ -131,6 +144,11 @@ impl Dialect {
             index.columns[0]
         )
     }
+}
+
+/// Names as a list of literals; a workload's names are letters, digits and `_`.
+pub(super) fn quoted(names: &[impl AsRef<str>]) -> String {
+    names.iter().map(|name| format!("'{}'", name.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
 fn column_type(kind: ColumnType) -> String {

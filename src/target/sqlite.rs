@@ -16,6 +16,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::runtime::Runtime;
 
+use super::check::{Check, Demand, size};
 use super::{
     Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, placeholders, render_text, session_runtime,
     wait,
@@ -206,6 +207,12 @@ impl Control for SqliteControl<'_> {
     /// An embedded database counts nothing.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault> {
         Ok(BTreeMap::new())
+    }
+
+    fn check(&mut self, _facts: &Facts, _demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
+        let bytes = self.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")?;
+        let bytes = bytes.into_iter().flatten().flatten().next().and_then(|bytes| bytes.parse().ok());
+        Ok(vec![Check::ok("file-size", format!("the file has {}", size(bytes.unwrap_or(0))))])
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {

@@ -309,6 +309,9 @@ impl Answers {
         if sql.contains("information_schema.tables") {
             let rows: Vec<Vec<u8>> = quoted().map(|name| text_row(&[name])).collect();
             self.result(&["table_name"], &rows).into()
+        } else if sql.contains("information_schema.statistics") {
+            let rows = quoted().flat_map(|name| ["id", "k"].map(|column| text_row(&[name, column])));
+            self.result(&["table_name", "columns"], &rows.collect::<Vec<_>>()).into()
         } else if sql.contains("MIN(id), MAX(id)") {
             let rows: Vec<Vec<u8>> = quoted().map(|name| text_row(&[name, "1", &TABLE_ROWS.to_string()])).collect();
             self.result(&["name", "first", "last"], &rows).into()

@@ -1,0 +1,204 @@
+//! A plan's tables as they are in a database: which there are, and whether they suit a run.
+//!
+//! Must not import: `metrics`, `report`, `cli`.
+
+use std::collections::{HashMap, HashSet};
+
+use super::EngineError;
+use crate::target::check::{Check, Level};
+use crate::target::{Control, Dialect};
+use crate::workload::plan::{Key, Plan, TableSet};
+
+/// Tables asked about in one query.
+const TABLES_PER_QUERY: usize = 100;
+const CODE: &str = "tables";
+
+/// One table of a set.
+#[derive(Clone, Copy)]
+pub(super) struct Table<'a> {
+    pub(super) set: &'a TableSet,
+    pub(super) number: u32,
+}
+
+impl Table<'_> {
+    pub(super) fn name(&self) -> String {
+        self.set.table_name(self.number)
+    }
+}
+
+pub(super) fn tables(plan: &Plan) -> Vec<Table<'_>> {
+    plan.tables.iter().flat_map(|set| (1..=set.count).map(move |number| Table { set, number })).collect()
+}
+
+/// The column that holds a row's id: the first of the table's key.
+pub(super) fn key_column(set: &TableSet) -> &str {
+    match &set.key {
+        Key::Primary(columns) | Key::Plain { columns, .. } => &columns[0],
+    }
+}
+
+/// Names of those that exist.
+pub(super) fn existing(
+    control: &mut dyn Control,
+    dialect: Dialect,
+    plan: &Plan,
+) -> Result<HashSet<String>, EngineError> {
+    let mut found = HashSet::new();
+    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
+        let rows = query(control, &dialect.existing_tables(&names(chunk)), || "listing tables".into())?;
+        found.extend(rows.into_iter().flatten().flatten());
+    }
+    Ok(found)
+}
+
+/// Whether every table is there, holds the ids that a run will ask for, and has its indexes: without them a run would
+/// measure full scans.
+pub(super) fn check(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Check, EngineError> {
+    if let Some(check) = missing(control, dialect, plan)? {
+        return Ok(check);
+    }
+    if !plan.resizes_tables
+        && let Some(check) = wrong_size(control, plan)?
+    {
+        return Ok(check);
+    }
+    if let Some(check) = missing_index(control, dialect, plan)? {
+        return Ok(check);
+    }
+    let sets = plan.tables.iter().map(|set| match plan.resizes_tables {
+        true => format!("{} {}", set.count, set.name),
+        false => format!("{} {} of {} rows", set.count, set.name, set.rows),
+    });
+    Ok(Check::ok(CODE, format!("all tables are there with their indexes: {}", sets.collect::<Vec<_>>().join(", "))))
+}
+
+/// The first table that is not there.
+pub(super) fn missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Option<Check>, EngineError> {
+    let found = existing(control, dialect, plan)?;
+    let all = names(&tables(plan));
+    let missing: Vec<&String> = all.iter().filter(|name| !found.contains(*name)).collect();
+    Ok(missing.first().map(|name| {
+        Check::new(
+            Level::Fatal,
+            CODE,
+            format!("table {name} is missing ({} of {} are)", missing.len(), all.len()),
+            "run `oltpbench prepare` with the options of this run first",
+        )
+    }))
+}
+
+fn wrong_size(control: &mut dyn Control, plan: &Plan) -> Result<Option<Check>, EngineError> {
+    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
+        let parts = chunk.iter().map(|table| {
+            let (name, key) = (table.name(), key_column(table.set));
+            format!("SELECT '{name}', MIN({key}), MAX({key}) FROM {name}")
+        });
+        let sql = parts.collect::<Vec<_>>().join(" UNION ALL ");
+        let rows = query(control, &sql, || "reading table sizes".into())?;
+        // UNION ALL promises no order, but each row names its table.
+        for table in chunk {
+            let row = rows.iter().find(|row| row.first().and_then(Option::as_deref) == Some(&table.name()));
+            let id = |column: usize| row.and_then(|row| row.get(column)).and_then(Option::as_deref);
+            let wrong = wrong_ids(table, id(1), id(2));
+            if wrong.is_some() {
+                return Ok(wrong);
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// What is wrong with a table whose first and last id are these.
+pub(super) fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&str>) -> Option<Check> {
+    let rows = table.set.rows;
+    let wanted = (Some("1".to_string()), Some(rows.to_string()));
+    let found = (first.map(str::to_string), last.map(str::to_string));
+    if rows == 0 && found == (None, None) || rows > 0 && found == wanted {
+        return None;
+    }
+    let range = |range: (Option<String>, Option<String>)| match range {
+        (Some(first), Some(last)) => format!("ids {first} to {last}"),
+        _ => "no rows".to_string(),
+    };
+    let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
+    Some(Check::new(
+        Level::Fatal,
+        CODE,
+        format!("{} holds {}, but this run expects {wanted}", table.name(), range(found)),
+        "give the options it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
+    ))
+}
+
+/// The first table that lacks an index which the plan gives it, as an interrupted prepare leaves them.
+fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Option<Check>, EngineError> {
+    let mut indexed: HashMap<String, Vec<String>> = HashMap::new();
+    let tables = tables(plan);
+    for chunk in tables.chunks(TABLES_PER_QUERY) {
+        for row in query(control, &dialect.indexes(&names(chunk)), || "listing indexes".into())? {
+            if let [Some(table), Some(columns)] = row.as_slice() {
+                indexed.entry(table.clone()).or_default().push(columns.clone());
+            }
+        }
+    }
+    let lacking = tables.iter().filter_map(|table| {
+        let there = indexed.remove(&table.name()).unwrap_or_default();
+        let wanted = wanted_indexes(table.set, dialect);
+        Some((table.name(), wanted.into_iter().find(|columns| !there.iter().any(|index| serves(index, columns)))?))
+    });
+    let lacking: Vec<(String, String)> = lacking.collect();
+    Ok(lacking.first().map(|(table, columns)| {
+        Check::new(
+            Level::Fatal,
+            "index-missing",
+            format!("table {table} has no index on {columns} ({} of {} lack one)", lacking.len(), tables.len()),
+            "run `oltpbench cleanup` and `oltpbench prepare`, make it with CREATE INDEX, or give the options that the tables were prepared with, such as --create-secondary off",
+        )
+    }))
+}
+
+/// The columns of a table's indexes, each list with commas between.
+fn wanted_indexes(set: &TableSet, dialect: Dialect) -> Vec<String> {
+    let key = match &set.key {
+        // A row id is found without an index.
+        _ if dialect.row_id(set).is_some() => None,
+        Key::Primary(columns) | Key::Plain { columns, .. } => Some(columns.join(",")),
+    };
+    key.into_iter().chain(set.indexes.iter().map(|index| index.columns.join(","))).collect()
+}
+
+/// Whether an index finds rows by these columns: it begins with them, whatever its name.
+fn serves(index: &str, columns: &str) -> bool {
+    index.strip_prefix(columns).is_some_and(|rest| rest.is_empty() || rest.starts_with(','))
+}
+
+fn names(tables: &[Table<'_>]) -> Vec<String> {
+    tables.iter().map(Table::name).collect()
+}
+
+pub(super) fn query(
+    control: &mut dyn Control,
+    sql: &str,
+    what: impl Fn() -> String,
+) -> Result<Vec<Vec<Option<String>>>, EngineError> {
+    control.rows(sql).map_err(|fault| EngineError::while_doing(what(), fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_serves_the_columns_it_begins_with() {
+        for (index, columns, serves_them) in [
+            ("k", "k", true),
+            ("k,c", "k", true),
+            ("k,c", "k,c", true),
+            ("kk", "k", false),
+            ("c,k", "k", false),
+            ("k", "k,c", false),
+            ("", "k", false),
+        ] {
+            assert_eq!(serves(index, columns), serves_them, "{index:?} for {columns:?}");
+        }
+    }
+}
