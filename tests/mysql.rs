@@ -4,6 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use oltpbench::spec::TargetAddress;
+use oltpbench::target::mysql::connection::Connection;
 use serde_json::Value;
 use support::Server;
 use support::program::{count, fail, number, oltpbench, report, report_of, succeed, text};
@@ -144,6 +146,48 @@ fn every_workload_counts_what_the_server_counts() {
             }
             succeed(&[&["cleanup"], &load[..]].concat());
         }
+    }
+}
+
+#[test]
+fn prepared_statements_are_counted_where_they_were_prepared() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let before = server.status(&["Com_stmt_prepare"])["Com_stmt_prepare"];
+        let arguments = ["run", "--mode", "read-only", "--url", &server.url(), "--threads", "4", "--time", "0.5"];
+        let run = report(&[&arguments[..], &SMALL[..]].concat());
+        // Each of four connections has five kinds of statement on each of three tables.
+        assert_eq!(overall(&run, "prepares"), 60, "{run}");
+        assert_eq!(server.status(&["Com_stmt_prepare"])["Com_stmt_prepare"] - before, 60);
+        assert_eq!(count(&run, "latency_us.prepare.count"), count(&run, "totals.prepares"));
+        // A long warm-up leaves none for the window.
+        let run = report(&[&arguments[..], &SMALL[..], &["--warmup-time", "1"]].concat());
+        assert_eq!((count(&run, "warmup.prepares"), count(&run, "totals.prepares")), (60, 0), "{run}");
+        assert_eq!(count(&run, "latency_us.prepare.count"), 0);
+    }
+}
+
+#[test]
+fn connections_that_meet_the_limit_of_prepared_statements_go_on_with_text() {
+    for server in servers(&["--max-prepared-stmt-count=20"]) {
+        prepare(&server, &SMALL);
+        // The run needs 12, which is less than the limit; but what somebody else holds leaves 2, and each connection wants 3.
+        let address = match TargetAddress::parse(&server.url()).unwrap() {
+            TargetAddress::MySql(address) => address,
+            other => panic!("{other:?}"),
+        };
+        let mut other = Connection::open(&address).unwrap();
+        for _ in 0..18 {
+            other.prepare("SELECT 1").unwrap();
+        }
+        let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--threads", "4", "--time", "0.5"];
+        let (run, server_counts) = counted(&server, || report(&[&arguments[..], &SMALL[..]].concat()));
+        assert_eq!(overall(&run, "turned_to_text"), 4, "{run}");
+        assert_eq!(overall(&run, "prepares"), 2, "{run}");
+        assert_eq!(overall(&run, "transactions") + control_selects(false), server_counts["Com_select"]);
+        assert_eq!(run["totals"]["errors"], Value::Array(Vec::new()));
+        let findings = run["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["code"] == "turned-to-text"), "{findings:?}");
     }
 }
 

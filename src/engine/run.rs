@@ -386,6 +386,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             panicked: self.panicked,
             response: series.response,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
+            prepares: remainder.prepares,
             series: series.intervals,
             client,
             server: None,

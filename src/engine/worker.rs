@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::{Schedule, Tickets};
 use crate::metrics::{ErrorKey, Outcome, Recorder, Sample, Statements};
-use crate::target::{Fault, FaultClass, Session, Target};
+use crate::target::{Fault, FaultClass, Prepares, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
 
 /// Pauses between attempts to connect again: the first, and the longest after doubling.
@@ -61,6 +61,7 @@ pub(super) struct Worker<'a, T: Target> {
     latencies: Vec<(u16, u64)>,
     errors: Vec<(ErrorKey, String)>,
     reconnects: u32,
+    prepares: Prepares,
 }
 
 impl<'a, T: Target> Worker<'a, T> {
@@ -73,6 +74,7 @@ impl<'a, T: Target> Worker<'a, T> {
             latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
             errors: Vec::new(),
             reconnects: 0,
+            prepares: Prepares::default(),
         }
     }
 
@@ -105,19 +107,17 @@ impl<'a, T: Target> Worker<'a, T> {
         let mut failed = Statements::default();
         let mut retries = 0;
         let mut start_ns = due_ns;
+        let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
             let mut attempt = Attempt::new(session, plan, &mut self.latencies, self.shared.clock, start_ns);
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
-            let lost = attempt.give_up(&fault, &mut self.errors);
+            lost = attempt.give_up(&fault, &mut self.errors);
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
             failed += sent;
-            if lost {
-                self.session = None;
-                break (Outcome::Failed, Statements::default(), now_ns);
-            }
-            let again = fault.class == FaultClass::Retry
+            let again = !lost
+                && fault.class == FaultClass::Retry
                 && retries < self.shared.max_retries
                 && now_ns < self.shared.recorder().window().end_ns();
             if !again {
@@ -126,6 +126,10 @@ impl<'a, T: Target> Worker<'a, T> {
             retries += 1;
             start_ns = now_ns;
         };
+        session.take_prepares(&mut self.prepares);
+        if lost {
+            self.session = None;
+        }
         self.record(due_ns, end_ns, outcome, statements, failed, retries);
         end_ns
     }
@@ -149,10 +153,13 @@ impl<'a, T: Target> Worker<'a, T> {
             retries,
             errors: &self.errors,
             reconnects: self.reconnects,
+            prepares: &self.prepares.took_ns,
+            turned_to_text: self.prepares.refused,
         };
         self.shared.recorder().record(self.number, &sample);
         self.errors.clear();
         self.reconnects = 0;
+        self.prepares.clear();
     }
 
     /// Connects again, with growing pauses, until it works or there is nothing left to do. Returns the time.

@@ -109,6 +109,10 @@ pub struct Tally {
     /// Transactions given up.
     pub failed_transactions: u64,
     pub reconnects: u64,
+    /// Statements prepared on the way; in no count of statements.
+    pub prepares: u64,
+    /// Connections that met the server's limit of prepared statements and sent text from then on.
+    pub turned_to_text: u64,
     pub errors: BTreeMap<ErrorKey, ErrorCount>,
 }
 
@@ -120,6 +124,8 @@ impl Tally {
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
         self.reconnects += more.reconnects;
+        self.prepares += more.prepares;
+        self.turned_to_text += more.turned_to_text;
         for (key, error) in &more.errors {
             self.add_error(key, error.count, &error.message);
         }
@@ -168,6 +174,8 @@ pub struct Measurement {
     pub panicked: u32,
     pub response: Histogram,
     pub statements: Vec<StatementLatency>,
+    /// What it took to prepare statements inside the window; a part of what their first executions took.
+    pub prepares: Histogram,
     pub series: Vec<Interval>,
     pub client: client::Usage,
     /// `None` for a target without counters.

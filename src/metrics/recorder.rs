@@ -97,6 +97,9 @@ pub struct Sample<'a> {
     pub retries: u32,
     pub errors: &'a [(ErrorKey, String)],
     pub reconnects: u32,
+    /// Nanoseconds that each statement took that was prepared on the way.
+    pub prepares: &'a [u64],
+    pub turned_to_text: bool,
 }
 
 /// What a shard has collected of one interval.
@@ -122,6 +125,7 @@ struct Shard {
     spares: Vec<OpenInterval>,
     drained: Tally,
     statements: Vec<Histogram>,
+    prepares: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
     /// Transactions of all phases that committed, and that failed.
@@ -137,6 +141,7 @@ impl Shard {
             spares: (0..SPARES).map(|_| OpenInterval::new()).collect(),
             drained: Tally::default(),
             statements: (0..statements).map(|_| histogram()).collect(),
+            prepares: histogram(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
@@ -157,6 +162,9 @@ impl Shard {
                     for &(statement, latency_ns) in sample.latencies {
                         self.statements[usize::from(statement)].saturating_record(latency_ns);
                     }
+                }
+                for &took_ns in sample.prepares {
+                    self.prepares.saturating_record(took_ns);
                 }
                 &mut open.tally
             }
@@ -181,6 +189,8 @@ impl Shard {
                 tally.add_error(key, 1, message);
             }
         }
+        tally.prepares += sample.prepares.len() as u64;
+        tally.turned_to_text += u64::from(sample.turned_to_text);
     }
 
     fn take(&mut self, before: u64) -> Vec<OpenInterval> {
@@ -228,6 +238,7 @@ pub struct Remainder {
     pub warmup: Tally,
     pub drained: Tally,
     pub statements: Vec<Histogram>,
+    pub prepares: Histogram,
 }
 
 impl Recorder {
@@ -293,11 +304,17 @@ impl Recorder {
 
     /// Everything that belongs to no interval, once the workers are done.
     pub fn finish(&self) -> Remainder {
-        let mut remainder = Remainder { warmup: Tally::default(), drained: Tally::default(), statements: Vec::new() };
+        let mut remainder = Remainder {
+            warmup: Tally::default(),
+            drained: Tally::default(),
+            statements: Vec::new(),
+            prepares: histogram(),
+        };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
+            remainder.prepares.add(&shard.prepares).expect("all histograms have the same range");
             for (statement, latency) in shard.statements.iter().enumerate() {
                 if remainder.statements.len() <= statement {
                     remainder.statements.push(histogram());
@@ -334,6 +351,8 @@ mod tests {
             retries: 0,
             errors: &[],
             reconnects: 0,
+            prepares: &[],
+            turned_to_text: false,
         }
     }
 

@@ -17,6 +17,9 @@ const CONNECT: &str = "connect";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
 
+/// Share of the connections' time that preparing statements may take unnoticed.
+const PREPARE_LIMIT: f64 = 0.01;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// Stable, for scripts.
@@ -38,6 +41,8 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(errors(report));
     findings.extend(lost_connections(report));
     findings.extend(cut_off(report));
+    findings.extend(prepares(report));
+    findings.extend(turned_to_text(report));
     findings.extend(client(report));
     findings
 }
@@ -102,6 +107,38 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
         ),
         "do not quote these latencies; run longer (--time) so that what is cut off becomes small",
     ))
+}
+
+/// Statements are prepared on first use, which belongs into the warm-up.
+fn prepares(report: &RunReport) -> Option<Finding> {
+    let prepare = &report.latency_us.prepare;
+    let took_s = prepare.mean * prepare.count as f64 / 1e6;
+    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
+    (took_s > PREPARE_LIMIT * available_s).then(|| {
+        Finding::new(
+            "prepares-in-window",
+            format!(
+                "{} statements were prepared inside the window, for {:.1} % of the connections' time",
+                prepare.count,
+                100.0 * took_s / available_s
+            ),
+            "rates are lower and latencies higher for it; prepare in a warm-up (--warmup-time), or run longer",
+        )
+    })
+}
+
+fn turned_to_text(report: &RunReport) -> Option<Finding> {
+    let counts = [&report.warmup, &report.totals.counts, &report.drained];
+    let turned: u64 = counts.iter().map(|counts| counts.turned_to_text).sum();
+    (turned > 0).then(|| {
+        Finding::new(
+            "turned-to-text",
+            format!(
+                "{turned} connections met the server's limit of prepared statements (error 1461) and sent text from then on"
+            ),
+            "the figures mix both ways; raise max_prepared_stmt_count, or choose text by --db-ps-mode disable",
+        )
+    })
 }
 
 fn ending(report: &RunReport) -> Vec<Finding> {

@@ -183,6 +183,10 @@ pub struct Counts {
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
     pub reconnects: u64,
+    /// Statements prepared on the way, which are in none of the counts above.
+    pub prepares: u64,
+    /// Connections that met the server's limit of prepared statements and sent text from then on.
+    pub turned_to_text: u64,
     pub errors: Vec<ErrorEntry>,
 }
 
@@ -210,6 +214,8 @@ pub struct ErrorEntry {
 pub struct Latencies {
     pub response: Latency,
     pub service: Latency,
+    /// Of preparing statements inside the window, which is also part of what their first executions took.
+    pub prepare: Latency,
 }
 
 /// A latency distribution in microseconds.
@@ -293,7 +299,7 @@ impl RunReport {
             unfinished: measurement.unfinished,
             away: measurement.away,
             panicked: measurement.panicked,
-            latency_us: Latencies { service: response.clone(), response },
+            latency_us: Latencies { service: response.clone(), response, prepare: Latency::new(&measurement.prepares) },
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
@@ -346,6 +352,8 @@ impl Counts {
             failed_transactions: tally.failed_transactions,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
             reconnects: tally.reconnects,
+            prepares: tally.prepares,
+            turned_to_text: tally.turned_to_text,
             errors: tally.errors.iter().map(|(key, error)| ErrorEntry::new(key, error)).collect(),
         }
     }

@@ -176,11 +176,12 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
     }
     writeln!(out, "\nStatements (ms):")?;
     writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
-    for statement in &report.statements {
-        let latency = &statement.latency_us;
+    let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
+    let prepare = Some(("prepare (in the above)", &report.latency_us.prepare));
+    for (name, latency) in statements.chain(prepare.filter(|(_, latency)| latency.count > 0)) {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
-        writeln!(out, "    {:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", statement.name, latency.count)?;
+        writeln!(out, "    {name:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", latency.count)?;
     }
     Ok(())
 }
@@ -239,6 +240,8 @@ mod tests {
             retries: 3,
             failed_transactions: 2,
             reconnects: 0,
+            prepares: 101,
+            turned_to_text: 0,
             errors: [(key, error)].into(),
         }
     }
@@ -299,6 +302,7 @@ mod tests {
                 kind: "read",
                 latency: latencies(100..=199),
             }],
+            prepares: latencies(300..=400),
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,

@@ -74,6 +74,27 @@ pub trait Session {
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault>;
     fn commit(&mut self) -> Result<(), Fault>;
     fn rollback(&mut self) -> Result<(), Fault>;
+    /// Moves what was prepared since the last call into `prepares`; nothing for a session that does not tell.
+    fn take_prepares(&mut self, _prepares: &mut Prepares) {}
+}
+
+/// Statements that a session prepared beside playing them. Their time is also part of the play's.
+#[derive(Debug, Default)]
+pub struct Prepares {
+    pub took_ns: Vec<u64>,
+    /// Whether the server's limit of prepared statements was met, from which on the session sends text.
+    pub refused: bool,
+}
+
+impl Prepares {
+    pub fn is_empty(&self) -> bool {
+        self.took_ns.is_empty() && !self.refused
+    }
+
+    pub fn clear(&mut self) {
+        self.took_ns.clear();
+        self.refused = false;
+    }
 }
 
 /// A connection for schema, loading, checks and facts.
