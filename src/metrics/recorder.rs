@@ -77,6 +77,8 @@ pub enum Outcome {
     Committed,
     /// Given up, after retries or at once.
     Failed,
+    /// Given up for an error that is no failure.
+    Ignored,
     /// There was none: the sample only brings errors met outside of a transaction.
     Nothing,
 }
@@ -100,6 +102,8 @@ pub struct Sample<'a> {
     /// Nanoseconds that each statement took that was prepared on the way.
     pub prepares: &'a [u64],
     pub turned_to_text: bool,
+    /// How long the worker had been without a transaction since its connection was lost, if this is its first one.
+    pub outage_ns: Option<u64>,
 }
 
 /// What a shard has collected of one interval.
@@ -126,6 +130,7 @@ struct Shard {
     drained: Tally,
     statements: Vec<Histogram>,
     prepares: Histogram,
+    outages: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
     /// Transactions of all phases that committed, and that failed.
@@ -142,6 +147,7 @@ impl Shard {
             drained: Tally::default(),
             statements: (0..statements).map(|_| histogram()).collect(),
             prepares: histogram(),
+            outages: histogram(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
@@ -166,6 +172,9 @@ impl Shard {
                 for &took_ns in sample.prepares {
                     self.prepares.saturating_record(took_ns);
                 }
+                if let Some(outage_ns) = sample.outage_ns {
+                    self.outages.saturating_record(outage_ns);
+                }
                 &mut open.tally
             }
         };
@@ -179,6 +188,7 @@ impl Shard {
                 self.failed += 1;
                 tally.failed_transactions += 1;
             }
+            Outcome::Ignored => tally.ignored_transactions += 1,
             Outcome::Nothing => {}
         }
         if !sample.errors.is_empty() || sample.reconnects > 0 {
@@ -239,6 +249,7 @@ pub struct Remainder {
     pub drained: Tally,
     pub statements: Vec<Histogram>,
     pub prepares: Histogram,
+    pub outages: Histogram,
 }
 
 impl Recorder {
@@ -309,12 +320,15 @@ impl Recorder {
             drained: Tally::default(),
             statements: Vec::new(),
             prepares: histogram(),
+            outages: histogram(),
         };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
-            remainder.prepares.add(&shard.prepares).expect("all histograms have the same range");
+            for (sum, part) in [(&mut remainder.prepares, &shard.prepares), (&mut remainder.outages, &shard.outages)] {
+                sum.add(part).expect("all histograms have the same range");
+            }
             for (statement, latency) in shard.statements.iter().enumerate() {
                 if remainder.statements.len() <= statement {
                     remainder.statements.push(histogram());
@@ -353,6 +367,7 @@ mod tests {
             reconnects: 0,
             prepares: &[],
             turned_to_text: false,
+            outage_ns: None,
         }
     }
 

@@ -11,8 +11,8 @@ const MACHINE_LIMIT: f64 = 0.95;
 /// CPU time taken away by the hypervisor that is worth a word.
 const STEAL_LIMIT: f64 = 0.05;
 
-/// Class and statement of the errors that tell of connections.
-const LOST: &str = "connection lost";
+/// Classes and statement of the errors that tell of connections.
+const LOST: [&str; 2] = ["connection lost", "failover"];
 const CONNECT: &str = "connect";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
@@ -39,6 +39,7 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(ending(report));
     findings.extend(errors(report));
+    findings.extend(ignored(report));
     findings.extend(lost_connections(report));
     findings.extend(cut_off(report));
     findings.extend(prepares(report));
@@ -51,9 +52,9 @@ fn sum(counts: &Counts, wanted: impl Fn(&ErrorEntry) -> bool) -> u64 {
     counts.errors.iter().filter(|error| wanted(error)).map(|error| error.count).sum()
 }
 
-/// Connections that broke in this span.
+/// Connections that broke in this span, or had to be left.
 fn lost(counts: &Counts) -> u64 {
-    sum(counts, |error| error.class == LOST && error.statement != CONNECT)
+    sum(counts, |error| LOST.contains(&error.class.as_str()) && error.statement != CONNECT)
 }
 
 /// Whether some connection was away for a part of the window.
@@ -71,11 +72,16 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
         0 => String::new(),
         before => format!(" ({before} of them before the window)"),
     };
+    let outage = &report.latency_us.outage;
+    let longest = match outage.count {
+        0 => String::new(),
+        _ => format!("; the longest was without a transaction for {:.2} s", outage.max / 1e6),
+    };
     were_away(report).then(|| {
         Finding::new(
             "connections-lost",
             format!(
-                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end",
+                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{longest}",
                 report.away
             ),
             "while a connection was away it sent nothing, and the rates are lower for it",
@@ -206,6 +212,20 @@ fn errors(report: &RunReport) -> Option<Finding> {
             "failed-transactions",
             format!("{failed} transactions failed ({:.2} %)", 100.0 * report.totals.counts.failure_rate()),
             "they are in no rate and in no latency; see the errors by code",
+        )
+    })
+}
+
+fn ignored(report: &RunReport) -> Option<Finding> {
+    let ignored = report.totals.counts.ignored_transactions;
+    (ignored > 0).then(|| {
+        Finding::new(
+            "ignored-transactions",
+            format!(
+                "{ignored} transactions were given up for errors that --ignore-errors {} names",
+                report.spec.ignore_errors
+            ),
+            "they are in no rate and in no latency, and count as no failure; see the errors by code",
         )
     })
 }

@@ -37,7 +37,15 @@ pub enum FaultClass {
     Retry,
     /// The session is of no more use.
     ConnectionLost,
-    /// The transaction failed; the session goes on.
+    /// The server takes no writes (any more): the session belongs to another one, which its name may lead to by now.
+    Failover,
+    /// The server has no more of what is limited: connections, statements.
+    Overload,
+    /// A key exists already.
+    Duplicate,
+    /// The server gave up a statement that took too long, or somebody ended it.
+    Timeout,
+    /// Anything else: the transaction failed; the session goes on.
     Failed,
     /// The user stopped the program while a control connection waited.
     Interrupted,
@@ -48,9 +56,18 @@ impl FaultClass {
         match self {
             FaultClass::Retry => "retry",
             FaultClass::ConnectionLost => "connection lost",
+            FaultClass::Failover => "failover",
+            FaultClass::Overload => "overload",
+            FaultClass::Duplicate => "duplicate",
+            FaultClass::Timeout => "timeout",
             FaultClass::Failed => "failed",
             FaultClass::Interrupted => "interrupted",
         }
+    }
+
+    /// Whether the session has to be replaced by a new one.
+    pub fn ends_session(self) -> bool {
+        matches!(self, FaultClass::ConnectionLost | FaultClass::Failover)
     }
 }
 

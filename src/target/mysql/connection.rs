@@ -16,7 +16,7 @@ use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
 use super::stream::{Stream, time_left};
 use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
-use super::{CONNECT_TIMEOUT, class_of, connect_fault};
+use super::{class_of, connect_fault};
 use crate::spec::{MySqlAddress, SslMode};
 use crate::target::{Fault, FaultClass};
 use crate::workload::plan::Arguments;
@@ -40,7 +40,7 @@ enum ClientError {
 fn io_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the server closed it".into(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".into(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within --statement-timeout".into(),
         _ => error.to_string(),
     }
 }
@@ -59,9 +59,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects and logs in, all of it within a fixed time, but for the look-up of a name, which the system bounds.
+    /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
     pub fn open(address: &MySqlAddress) -> Result<Connection, Fault> {
-        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        let deadline = Instant::now() + address.connect_timeout;
         Connection::log_in(address, deadline).map_err(|error| {
             let io_kind = match &error {
                 ClientError::Io(io) => Some(io.kind()),
