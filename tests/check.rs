@@ -171,14 +171,14 @@ fn tables_that_do_not_suit_are_told() {
         a_run_agrees(&server, &["--tables", "5", "--table-size", "1000"]).says(
             "tables",
             "fatal",
-            "table sbtest4 is missing (2 of 5 are)",
+            "table sbtest4 is missing (2 of 5 tables)",
         );
         let said = a_run_agrees(&server, &["--tables", "3", "--table-size", "1001"]);
         said.says("tables", "fatal", "sbtest1 holds ids 1 to 1000");
         server.sql("ALTER TABLE sbtest.sbtest3 ENGINE = MyISAM; DROP INDEX k_2 ON sbtest.sbtest2");
         let said = a_run_agrees(&server, &SMALL);
         said.says("storage-engine", "warning", "1 of 3 tables are MyISAM, not innodb");
-        said.says("index-missing", "fatal", "table sbtest2 has no index on k (1 of 3 lack one)");
+        said.says("index-missing", "fatal", "table sbtest2 has no index on k (1 of 3 tables)");
         // Another name does as well, and so do more columns.
         server.sql("CREATE INDEX other ON sbtest.sbtest2 (k, c); ALTER TABLE sbtest.sbtest3 ENGINE = InnoDB");
         let said = a_run_agrees(&server, &SMALL);
@@ -202,7 +202,7 @@ fn sqlite_is_checked_for_its_tables_and_a_simulation_for_nothing() {
 
     succeed(&[&["cleanup", "--url", &url], &SMALL[..]].concat());
     succeed(&[&["prepare", "--url", &url, "--create-secondary", "off"], &SMALL[..]].concat());
-    check(&url, &SMALL).says("index-missing", "fatal", "table sbtest1 has no index on k (3 of 3 lack one)");
+    check(&url, &SMALL).says("index-missing", "fatal", "table sbtest1 has no index on k (3 of 3 tables)");
     let message = fail(1, &[&["run", "--url", &url, "--events", "1"], &SMALL[..]].concat());
     assert!(message.contains("table sbtest1 has no index on k"), "{message}");
     assert!(check(&url, &[&["--create-secondary", "off"], &SMALL[..]].concat()).worries().is_empty());

@@ -83,6 +83,10 @@ fn wrong_values_are_refused_with_their_bounds() {
     for (option, value, part) in [
         ("--threads", "0", "1..=100000"),
         ("--time", "-5", "between 0"),
+        ("--time", "1e-300", "0 or at least 0.001"),
+        ("--warmup-time", "1e-10", "0 or at least 0.001"),
+        ("--report-interval", "1e-10", "0 or at least 0.001"),
+        ("--forced-shutdown", "1e-10", "0 or at least 0.001"),
         ("--table-size", "many", "many"),
         ("--tables", "0", "1"),
         ("--percentile", "101", "at most 100"),
@@ -92,6 +96,9 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--url", "mysql://user:hunter2@h:port/d", "not a URL"),
         ("--json", "/nowhere/run.json", "/nowhere/run.json"),
         ("--json", "-", "/dev/stdout"),
+        ("--json", "", "/dev/stdout"),
+        ("--json", "run.json/", "run.json/"),
+        ("--json", &"x".repeat(256), "too long"),
         ("--skip-trx", "perhaps", "on"),
         ("--rand-pareto-h", "2", "pareto"),
     ] {
@@ -104,6 +111,7 @@ fn wrong_values_are_refused_with_their_bounds() {
         assert!(message.contains(part), "{option_value}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
+        assert!(!message.contains("Running"), "it was noticed only after the run: {message}");
     }
 }
 
@@ -169,6 +177,32 @@ fn a_reader_that_goes_away_costs_no_measurement() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(support::program::document(&file, &output)["status"], "completed");
+}
+
+#[test]
+fn text_that_cannot_be_written_is_a_failure_whatever_the_command() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    let size = ["--tables", "1", "--table-size", "10", "--url", &sqlite];
+    for command in [
+        &["prepare"][..],
+        &["prewarm"],
+        &["check"],
+        &["run", "--events", "5", "--report-interval", "1"],
+        &["cleanup"],
+        &["workloads", "list"],
+        &["workloads", "show", "oltp_insert"],
+        &["run", "--help"],
+        &["--version"],
+    ] {
+        let takes_size = matches!(command, ["prepare" | "prewarm" | "check" | "cleanup"] | ["run", "--events", ..]);
+        let arguments = if takes_size { [command, &size].concat() } else { command.to_vec() };
+        let full = std::fs::File::create("/dev/full").unwrap();
+        let output = support::program::oltpbench(&arguments).stdout(full).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{command:?}: {message}");
+        assert_eq!(message.matches("standard output could not be written").count(), 1, "{command:?}: {message}");
+    }
 }
 
 #[test]

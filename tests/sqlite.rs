@@ -30,6 +30,15 @@ fn rows(database: &Database) -> Vec<(i64, i64, String, String)> {
     })
 }
 
+fn execute(database: &Database, sql: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        let mut connection = sqlx::SqliteConnection::connect(&database.url).await.unwrap();
+        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    })
+}
+
 const SMALL: [&str; 4] = ["--tables", "3", "--table-size", "2000"];
 
 #[test]
@@ -146,6 +155,80 @@ fn a_run_without_its_tables_says_to_prepare_and_makes_no_file() {
     assert!(message.contains("sbtest4") && message.contains("oltpbench prepare"), "{message}");
     let message = fail(1, &["run", "--url", &database.url, "--tables", "3", "--table-size", "1000"]);
     assert!(message.contains("ids 1 to 2000") && message.contains("prepared with"), "{message}");
+}
+
+#[test]
+fn tables_of_another_workload_are_neither_used_nor_dropped() {
+    let database = prepared(&SMALL);
+    let url = database.url.as_str();
+    let bulk = ["--workload", "bulk_insert", "--url", url, "--threads", "2"];
+    for command in ["prepare", "prewarm", "run", "cleanup"] {
+        let message = fail(1, &[&[command], &bulk[..]].concat());
+        assert_eq!(message.lines().count(), 1, "{message}");
+        assert!(message.contains("sbtest1 has the columns id, k, c, pad, not id, k"), "{command}: {message}");
+    }
+    assert_eq!(rows(&database).len(), 2000);
+    succeed(&[&["cleanup", "--url", url], &SMALL[..]].concat());
+
+    // The same the other way round.
+    succeed(&[&["prepare"], &bulk[..]].concat());
+    for command in ["prepare", "run", "cleanup"] {
+        let message = fail(1, &[&[command, "--url", url], &SMALL[..]].concat());
+        assert!(message.contains("sbtest1 has the columns id, k, not id, k, c, pad"), "{command}: {message}");
+    }
+    // Ids of a second run would meet those of the first.
+    report(&[&["run", "--events", "2"], &bulk[..]].concat());
+    let message = fail(1, &[&["prepare"], &bulk[..]].concat());
+    assert!(message.contains("rows after the load instead of 0"), "{message}");
+    assert!(succeed(&[&["cleanup"], &bulk[..]].concat()).contains("Dropped 2 tables"));
+}
+
+#[test]
+fn a_view_is_not_counted_as_dropped() {
+    let database = prepared(&SMALL);
+    execute(&database, "DROP TABLE sbtest3");
+    execute(&database, "CREATE VIEW sbtest3 AS SELECT * FROM sbtest2");
+    let message = fail(1, &[&["cleanup", "--url", &database.url], &SMALL[..]].concat());
+    assert!(message.contains("sbtest3 is a view"), "{message}");
+    execute(&database, "DROP VIEW sbtest3");
+    assert!(succeed(&[&["cleanup", "--url", &database.url], &SMALL[..]].concat()).contains("Dropped 2 tables"));
+}
+
+#[test]
+fn inserts_that_sqlite_cannot_number_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    let arguments = [&["--mode", "insert", "--url", &url, "--secondary=on"], &SMALL[..]].concat();
+    for command in ["prepare", "run"] {
+        let message = fail(1, &[&[command], &arguments[..]].concat());
+        assert_eq!(message.lines().count(), 1, "{message}");
+        // A run is refused for the missing file first.
+        let part = if command == "prepare" { "leave out --secondary" } else { "oltpbench prepare" };
+        assert!(message.contains(part), "{command}: {message}");
+    }
+    // Workloads that give ids themselves need no number.
+    let database = prepared(&[&["--secondary=on"], &SMALL[..]].concat());
+    let url = database.url.as_str();
+    let run = ["run", "--url", url, "--secondary=on", "--events", "20", "--mode"];
+    report(&[&run[..], &["read-write"], &SMALL[..]].concat());
+    let message = fail(1, &[&run[..], &["insert"], &SMALL[..]].concat());
+    assert!(message.contains("leave out --secondary"), "{message}");
+}
+
+#[test]
+fn a_table_that_a_run_has_changed_is_told_from_one_of_other_options() {
+    let database = prepared(&SMALL);
+    let arguments = [&["--url", &database.url, "--events", "20"], &SMALL[..]].concat();
+    report(&[&["run", "--mode", "insert"], &arguments[..]].concat());
+    let message = fail(1, &[&["run"], &arguments[..]].concat());
+    assert!(message.contains("but ids 1 to 2000 are expected") && message.contains("adds rows"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    execute(
+        &database,
+        "DELETE FROM sbtest1 WHERE id >= 2000; DELETE FROM sbtest2 WHERE id > 2000; DELETE FROM sbtest3 WHERE id > 2000",
+    );
+    let message = fail(1, &[&["run"], &arguments[..]].concat());
+    assert!(message.contains("sbtest1 holds ids 1 to 1999") && message.contains("removes rows"), "{message}");
 }
 
 #[test]

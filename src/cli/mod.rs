@@ -15,8 +15,8 @@ mod progress;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 
 use clap::error::ErrorKind;
 use clap::{Args, Command};
@@ -54,8 +54,7 @@ impl CliError {
                 ErrorKind::DisplayHelp
                 | ErrorKind::DisplayVersion
                 | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-                    // Printing fails only if nobody reads it.
-                    let _ = error.print();
+                    note_loss(error.print());
                     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
                 }
                 _ => {
@@ -107,13 +106,25 @@ fn without_passwords(text: &str) -> String {
     shown + rest
 }
 
-/// Prints a line to standard output. A reader that has gone away, as in `oltpbench run | head -1`, is no reason to lose
-/// the measurement, so that error is dropped.
+/// Why text for standard output was lost, once some was: of a program that prints from several threads, its end must know.
+static LOST_OUTPUT: OnceLock<String> = OnceLock::new();
+
+/// Prints a line to standard output. What cannot be printed is no reason to lose the measurement; the program says so at
+/// its end.
 fn show(line: impl Display) {
-    let _ = writeln!(std::io::stdout().lock(), "{line}");
+    note_loss(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
-/// The same for standard error.
+/// A reader that has gone away, as in `oltpbench run | head -1`, has what it wanted.
+fn note_loss(printed: std::io::Result<()>) {
+    if let Err(error) = printed.and_then(|()| std::io::stdout().flush())
+        && error.kind() != std::io::ErrorKind::BrokenPipe
+    {
+        LOST_OUTPUT.get_or_init(|| error.to_string());
+    }
+}
+
+/// Prints a line to standard error; where that cannot be done there is nobody to be told.
 fn show_error(line: impl Display) {
     let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
@@ -143,9 +154,13 @@ impl From<ReportError> for CliError {
 pub fn main() -> ExitCode {
     let args: Vec<String> =
         std::env::args_os().map(|arg| options::dashed(arg.to_string_lossy().into_owned())).collect();
-    match dispatch(&args) {
-        Ok(code) => code,
-        Err(error) => error.report(&args),
+    let code = dispatch(&args).unwrap_or_else(|error| error.report(&args));
+    match LOST_OUTPUT.get() {
+        None => code,
+        Some(error) => {
+            let said = say(&format!("standard output could not be written ({error}); its text is incomplete"), 1);
+            if code == ExitCode::SUCCESS { said } else { code }
+        }
     }
 }
 

@@ -337,6 +337,10 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
     if !(0.0..=31_536_000.0).contains(&seconds) {
         return Err("seconds must be between 0 and 31536000 (a year)".into());
     }
+    // It would be rounded to 0, which has a meaning of its own, or be too short to measure anything.
+    if seconds > 0.0 && seconds < 0.001 {
+        return Err("seconds must be 0 or at least 0.001".into());
+    }
     Ok(Duration::from_secs_f64(seconds))
 }
 
@@ -357,7 +361,7 @@ fn parse_ignored_errors(text: &str) -> Result<IgnoredErrors, String> {
 
 fn parse_json_file(text: &str) -> Result<PathBuf, String> {
     match text {
-        "-" => Err("give a file, or /dev/stdout for standard output".into()),
+        "-" | "" => Err("give a file, or /dev/stdout for standard output".into()),
         file => Ok(file.into()),
     }
 }
@@ -645,6 +649,12 @@ mod tests {
         assert!(parse_seconds("-1").unwrap_err().contains("between 0"));
         assert!(parse_seconds("soon").unwrap_err().contains("number of seconds"));
         assert!(parse_seconds("nan").is_err());
+        for nothing in ["1e-300", "1e-10", "0.0009"] {
+            assert!(parse_seconds(nothing).unwrap_err().contains("at least 0.001"));
+            assert!(parse_interval(nothing).is_err());
+        }
+        assert_eq!(parse_seconds("0.001"), Ok(Duration::from_millis(1)));
+        assert_eq!(parse_seconds("-0"), Ok(Duration::ZERO));
         assert!(parse_percentile("0").is_err() && parse_percentile("100.1").is_err());
         assert!(parse_interval("0.001").is_err());
         assert_eq!(parse_percentage("2.5%").unwrap(), 2.5);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::tables::{Table, existing, key_column, missing, query, tables, wrong_ids};
+use super::tables::{Table, existing, key_column, missing, not_counted, of_another, query, tables, views, wrong_ids};
 use super::{EngineError, Observer, UNCHANGED, descriptors, refuse};
 use crate::target::{Control, Database, Dialect, render_literal};
 use crate::workload::plan::{Build, Index, Plan};
@@ -54,6 +54,7 @@ pub fn prepare(
     interrupted: &AtomicBool,
 ) -> Result<Loaded, EngineError> {
     let dialect = database.dialect();
+    refuse(not_counted(dialect, plan))?;
     let mut control = database.control(interrupted)?;
     refuse_existing(control.as_mut(), dialect, plan)?;
     let limit = control.max_statement_bytes()?.min(STATEMENT_BYTES).saturating_sub(STATEMENT_MARGIN);
@@ -113,8 +114,15 @@ pub fn cleanup(
     interrupted: &AtomicBool,
 ) -> Result<u64, EngineError> {
     let dialect = database.dialect();
-    let existing = existing(database.control(interrupted)?.as_mut(), dialect, plan)?;
-    let tables: Vec<Table<'_>> = tables(plan).into_iter().filter(|table| existing.contains(&table.name())).collect();
+    let mut control = database.control(interrupted)?;
+    let existing = existing(control.as_mut(), dialect, plan)?;
+    refuse(of_another(plan, &existing))?;
+    if let Some(view) = views(control.as_mut(), dialect, plan)?.first() {
+        return Err(EngineError::Tables(format!("{view} is a view, which prepare did not make; drop it yourself")));
+    }
+    drop(control);
+    let tables: Vec<Table<'_>> =
+        tables(plan).into_iter().filter(|table| existing.contains_key(&table.name())).collect();
     let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted, left: SOME_LEFT };
     crew.each("Dropping tables", "tables", &tables, |control, table| {
         run(control, &dialect.drop_table(table.set, table.number), || format!("dropping {}", table.name()))
@@ -351,7 +359,7 @@ fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineErro
     let value = |column: usize| rows.first().and_then(|row| row.get(column)).and_then(Option::as_deref);
     let count = value(0).and_then(|count| count.parse().ok());
     let expected = table.set.rows;
-    if !table.set.if_not_exists && count != Some(expected) {
+    if count != Some(expected) {
         return Err(EngineError::Tables(format!(
             "{} holds {} rows after the load instead of {expected}; run `oltpbench cleanup` and prepare again",
             table.name(),
@@ -365,16 +373,17 @@ fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineErro
 }
 
 fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<(), EngineError> {
-    if plan.tables.iter().all(|set| set.if_not_exists) {
-        return Ok(());
-    }
     let known = existing(control, dialect, plan)?;
-    let found: Vec<String> = tables(plan).iter().map(Table::name).filter(|name| known.contains(name)).collect();
+    refuse(of_another(plan, &known))?;
+    let all = tables(plan);
+    let found = all.iter().filter(|table| !table.set.if_not_exists && known.contains_key(&table.name()));
+    let found: Vec<String> = found.map(Table::name).collect();
     match found.first() {
         None => Ok(()),
         Some(name) => Err(EngineError::Tables(format!(
-            "table {name} exists already{}; run `oltpbench cleanup` first if its data may go, or `oltpbench run` to use it",
-            if found.len() > 1 { format!(", as do {} others", found.len() - 1) } else { String::new() }
+            "table {name} exists already ({} of {} tables); run `oltpbench cleanup` first if its data may go, or `oltpbench run` to use it",
+            found.len(),
+            all.len()
         ))),
     }
 }

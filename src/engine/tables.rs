@@ -2,7 +2,7 @@
 //!
 //! Must not import: `metrics`, `report`, `cli`.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use super::EngineError;
 use crate::target::check::{Check, Level};
@@ -37,23 +37,39 @@ pub(super) fn key_column(set: &TableSet) -> &str {
     }
 }
 
-/// Names of those that exist.
+/// Those that exist, by name, with their columns.
 pub(super) fn existing(
     control: &mut dyn Control,
     dialect: Dialect,
     plan: &Plan,
-) -> Result<HashSet<String>, EngineError> {
-    let mut found = HashSet::new();
+) -> Result<HashMap<String, Vec<String>>, EngineError> {
+    let mut found: HashMap<String, Vec<String>> = HashMap::new();
     for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
-        let rows = query(control, &dialect.existing_tables(&names(chunk)), || "listing tables".into())?;
+        for row in query(control, &dialect.existing_columns(&names(chunk)), || "listing tables".into())? {
+            if let [Some(table), Some(column)] = row.as_slice() {
+                found.entry(table.clone()).or_default().push(column.clone());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Names of those that are views.
+pub(super) fn views(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Vec<String>, EngineError> {
+    let mut found = Vec::new();
+    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
+        let rows = query(control, &dialect.views(&names(chunk)), || "listing views".into())?;
         found.extend(rows.into_iter().flatten().flatten());
     }
     Ok(found)
 }
 
-/// Whether every table is there, holds the ids that a run will ask for, and has its indexes: without them a run would
-/// measure full scans.
+/// Whether every table is there and of the plan's shape, holds the ids that a run will ask for, and has its indexes:
+/// without them a run would measure full scans.
 pub(super) fn check(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Check, EngineError> {
+    if let Some(check) = not_counted(dialect, plan) {
+        return Ok(check);
+    }
     if let Some(check) = missing(control, dialect, plan)? {
         return Ok(check);
     }
@@ -72,19 +88,53 @@ pub(super) fn check(control: &mut dyn Control, dialect: Dialect, plan: &Plan) ->
     Ok(Check::ok(CODE, format!("all tables are there with their indexes: {}", sets.collect::<Vec<_>>().join(", "))))
 }
 
-/// The first table that is not there.
+/// The first table that is not there, or is another workload's.
 pub(super) fn missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Option<Check>, EngineError> {
     let found = existing(control, dialect, plan)?;
     let all = names(&tables(plan));
-    let missing: Vec<&String> = all.iter().filter(|name| !found.contains(*name)).collect();
-    Ok(missing.first().map(|name| {
+    let missing: Vec<&String> = all.iter().filter(|name| !found.contains_key(*name)).collect();
+    let missing = missing.first().map(|name| {
         Check::new(
             Level::Fatal,
             CODE,
-            format!("table {name} is missing ({} of {} are)", missing.len(), all.len()),
+            format!("table {name} is missing ({} of {} tables)", missing.len(), all.len()),
             "run `oltpbench prepare` with the options of this run first",
         )
-    }))
+    });
+    Ok(of_another(plan, &found).or(missing))
+}
+
+/// The first table that has other columns than the plan's. Names such as sbtest1 are those of several workloads, and
+/// what one of them made must not be taken for what another needs, or be dropped for it.
+pub(super) fn of_another(plan: &Plan, found: &HashMap<String, Vec<String>>) -> Option<Check> {
+    tables(plan).iter().find_map(|table| {
+        let there = found.get(&table.name())?;
+        let wanted: Vec<&str> = table.set.columns.iter().map(|column| column.name.as_str()).collect();
+        let same = there.len() == wanted.len() && there.iter().zip(&wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
+        (!same).then(|| {
+            Check::new(
+                Level::Fatal,
+                CODE,
+                format!("table {} has the columns {}, not {}", table.name(), there.join(", "), wanted.join(", ")),
+                "it is another workload's: run `oltpbench cleanup` with that --workload if it may go, or use another database",
+            )
+        })
+    })
+}
+
+/// A table whose new rows should get the next number, where SQLite gives none: only its row id counts up.
+pub(super) fn not_counted(dialect: Dialect, plan: &Plan) -> Option<Check> {
+    let counts = |set: &TableSet| {
+        let mut automatic = set.columns.iter().filter(|column| column.auto_increment);
+        automatic.all(|column| dialect.row_id(set) == Some(&column.name))
+    };
+    let set = plan.tables.iter().find(|set| dialect == Dialect::Sqlite && plan.numbers_by_server() && !counts(set))?;
+    Some(Check::new(
+        Level::Fatal,
+        CODE,
+        format!("SQLite gives new rows of {} no number, as their key is not primary", set.name),
+        "leave out --secondary, or measure a MySQL or MariaDB server",
+    ))
 }
 
 fn wrong_size(control: &mut dyn Control, plan: &Plan) -> Result<Option<Check>, EngineError> {
@@ -121,11 +171,15 @@ pub(super) fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&st
         _ => "no rows".to_string(),
     };
     let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
+    let more = last.and_then(|last| last.parse::<i128>().ok()).is_some_and(|last| last > i128::from(rows));
+    let changed = if more { "adds rows (such as insert)" } else { "removes rows (such as delete)" };
     Some(Check::new(
         Level::Fatal,
         CODE,
-        format!("{} holds {}, but this run expects {wanted}", table.name(), range(found)),
-        "give the options it was prepared with, or run `oltpbench cleanup` and `oltpbench prepare`",
+        format!("{} holds {}, but {wanted} are expected", table.name(), range(found)),
+        format!(
+            "give the options it was prepared with; if a workload that {changed} ran on it, `oltpbench cleanup` and `oltpbench prepare` make it anew"
+        ),
     ))
 }
 
@@ -150,7 +204,7 @@ fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Re
         Check::new(
             Level::Fatal,
             "index-missing",
-            format!("table {table} has no index on {columns} ({} of {} lack one)", lacking.len(), tables.len()),
+            format!("table {table} has no index on {columns} ({} of {} tables)", lacking.len(), tables.len()),
             "run `oltpbench cleanup` and `oltpbench prepare`, make it with CREATE INDEX, or give the options that the tables were prepared with, such as --create-secondary off",
         )
     }))

@@ -147,7 +147,7 @@ mod tests {
             (
                 "warning",
                 "250 tables and 500 threads need about 750 open tables; table_open_cache is 400",
-                "raise table_open_cache to 750, or tables are closed and opened again all the time",
+                "raise table_open_cache to 750, or some are closed and opened again and again",
             ),
             (
                 "fatal",

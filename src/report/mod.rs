@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use rustix::fs::{Access, access};
 use serde::{Deserialize, Serialize};
 
 use crate::metrics::client::Usage;
@@ -519,15 +520,26 @@ impl JsonFile {
             // The link stays, and what it leads to is written.
             file.path = path.canonicalize().map_err(|source| file.error(source))?;
         }
-        let folder = path.is_dir().then(|| std::io::ErrorKind::IsADirectory.into());
-        // A pipe is not tried: its reader would take the end of the trial for the end of the report.
-        let tried = match folder {
-            Some(error) => Err(error),
-            None if file.is_direct() => Ok(()),
-            None => file.open_aside().map(drop),
-        };
-        tried.map_err(|source| file.error(source))?;
+        file.try_out().map_err(|source| file.error(source))?;
         Ok(file)
+    }
+
+    /// What would fail after the run, as far as it can be known before.
+    fn try_out(&self) -> std::io::Result<()> {
+        let is_folder = self.path.is_dir() || self.path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        if is_folder || self.path.as_os_str().is_empty() {
+            return Err(std::io::ErrorKind::IsADirectory.into());
+        }
+        match std::fs::metadata(&self.path) {
+            // A file that may not be overwritten is not replaced either, though its folder may allow it.
+            Ok(_) if self.standard_stream().is_none() => access(&self.path, Access::WRITE_OK)?,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            // Such as a name that is too long.
+            Err(error) => return Err(error),
+        }
+        // A pipe is not tried: its reader would take the end of the trial for the end of the report.
+        if self.is_direct() { Ok(()) } else { self.open_aside().map(drop) }
     }
 
     pub fn write(&self, report: &impl Serialize) -> Result<(), ReportError> {
@@ -638,7 +650,10 @@ mod tests {
         let path = folder.path().join("run.json");
         JsonFile::at(&path).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-        assert!(JsonFile::at(&folder.path().join("missing/run.json")).is_err());
-        assert!(JsonFile::at(folder.path()).is_err());
+        let too_long = "x".repeat(256);
+        for wrong in ["missing/run.json", "", "run/", &too_long] {
+            assert!(JsonFile::at(&folder.path().join(wrong)).is_err(), "{wrong}");
+        }
+        assert!(JsonFile::at(Path::new("")).is_err());
     }
 }

@@ -97,14 +97,28 @@ impl Dialect {
         }
     }
 
-    /// A query that gives one row for each existing table whose name is asked for.
-    pub fn existing_tables(self, names: &[String]) -> String {
+    /// A query that gives table and name of each column of those tables that exist, in the columns' order. Views count;
+    /// columns that `INSERT INTO t VALUES` and `SELECT *` do not see, such as a key that MySQL adds by itself, do not.
+    pub fn existing_columns(self, names: &[String]) -> String {
         let list = quoted(names);
         match self {
             Dialect::MySql => format!(
-                "SELECT table_name FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({list})"
+                "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name IN ({list}) AND COALESCE(extra, '') NOT LIKE '%INVISIBLE%' ORDER BY table_name, ordinal_position"
             ),
-            Dialect::Sqlite => format!("SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ({list})"),
+            Dialect::Sqlite => format!(
+                "SELECT tables.name, columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns WHERE tables.type IN ('table', 'view') AND tables.name IN ({list}) ORDER BY tables.name, cid"
+            ),
+        }
+    }
+
+    /// A query that gives the names of those that are views.
+    pub fn views(self, names: &[String]) -> String {
+        let list = quoted(names);
+        match self {
+            Dialect::MySql => format!(
+                "SELECT table_name FROM information_schema.views WHERE table_schema = DATABASE() AND table_name IN ({list})"
+            ),
+            Dialect::Sqlite => format!("SELECT name FROM sqlite_master WHERE type = 'view' AND name IN ({list})"),
         }
     }
 

@@ -212,7 +212,7 @@ impl Control for SqliteControl<'_> {
     fn check(&mut self, _facts: &Facts, _demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
         let bytes = self.rows("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")?;
         let bytes = bytes.into_iter().flatten().flatten().next().and_then(|bytes| bytes.parse().ok());
-        Ok(vec![Check::ok("file-size", format!("the file has {}", size(bytes.unwrap_or(0))))])
+        Ok(bytes.map(|bytes| Check::ok("file-size", format!("the file has {}", size(bytes)))).into_iter().collect())
     }
 
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {

@@ -73,7 +73,7 @@ pub(super) fn compile(module: &Module, file: &str, settings: &Settings) -> Resul
         tables: compiler.tables,
         statements: compiler.statements,
         transaction: Transaction { begin, steps, writes: writes > 0, calls: calls + if begin { 2 } else { 0 } },
-        resizes_tables: module.resizes_tables,
+        resizes_tables: module.resizes_tables.unwrap_or(false),
         slots: compiler.most_variables,
     })
 }
@@ -84,8 +84,8 @@ pub(super) fn names_of_tables(module: &Module) -> Vec<String> {
     for table in module.tables.iter().map(|table| &table.value) {
         sources.extend([&table.count, &table.rows, &table.engine].into_iter().flatten());
         sources.extend(table.key.iter().filter_map(|key| key.primary.as_ref()));
-        sources.extend(table.indexes.iter().filter_map(|index| index.condition.as_ref()));
-        for column in &table.columns {
+        sources.extend(table.indexes.iter().flatten().filter_map(|index| index.condition.as_ref()));
+        for column in table.columns.iter().flatten() {
             sources.extend(column.value.auto_increment.iter().chain([&column.value.value]));
         }
     }
@@ -240,7 +240,7 @@ impl Compiler<'_> {
         identifier(name, place)?;
         let count = self.number(file.count.as_ref().ok_or_else(|| missing("count"))?, 1, MOST_TABLES)?;
         let rows = self.number(file.rows.as_ref().ok_or_else(|| missing("rows"))?, 0, MOST_ROWS)?;
-        let columns = file.columns.iter().map(|column| self.column(column)).collect::<Result<Vec<_>, _>>()?;
+        let columns = file.columns.iter().flatten().map(|column| self.column(column)).collect::<Result<Vec<_>, _>>()?;
         let key = file.key.as_ref().ok_or_else(|| missing("key"))?;
         let known = |column: &String| match columns.iter().any(|known| known.name == *column) {
             true => Ok(()),
@@ -254,7 +254,7 @@ impl Compiler<'_> {
         }
         key.columns.iter().try_for_each(known)?;
         let mut indexes = Vec::new();
-        for index in &file.indexes {
+        for index in file.indexes.iter().flatten() {
             index.columns.iter().try_for_each(known)?;
             if index.columns.is_empty() {
                 return Err(missing("column in one of its indexes"));
@@ -284,7 +284,7 @@ impl Compiler<'_> {
             },
             indexes,
             engine: engine.transpose()?,
-            if_not_exists: file.if_not_exists,
+            if_not_exists: file.if_not_exists.unwrap_or(false),
         })
     }
 

@@ -56,7 +56,7 @@ pub struct Module {
     pub statements: Vec<Named<StatementFile>>,
     pub blocks: Vec<Named<Vec<StepFile>>>,
     pub transaction: Option<TransactionFile>,
-    pub resizes_tables: bool,
+    pub resizes_tables: Option<bool>,
 }
 
 #[derive(Clone, Debug)]
@@ -70,11 +70,11 @@ pub struct Named<T> {
 pub struct TableFile {
     pub count: Option<Source>,
     pub rows: Option<Source>,
-    pub columns: Vec<Named<ColumnFile>>,
+    pub columns: Option<Vec<Named<ColumnFile>>>,
     pub key: Option<KeyFile>,
-    pub indexes: Vec<IndexFile>,
+    pub indexes: Option<Vec<IndexFile>>,
     pub engine: Option<Source>,
-    pub if_not_exists: bool,
+    pub if_not_exists: Option<bool>,
 }
 
 #[derive(Clone, Debug)]
@@ -198,7 +198,7 @@ impl Module {
         }
         self.options = base.options;
         self.transaction = self.transaction.take().or(base.transaction);
-        self.resizes_tables |= base.resizes_tables;
+        self.resizes_tables = self.resizes_tables.or(base.resizes_tables);
         Ok(())
     }
 }
@@ -215,13 +215,9 @@ impl TableFile {
         self.rows = own.rows.or(self.rows.take());
         self.key = own.key.or(self.key.take());
         self.engine = own.engine.or(self.engine.take());
-        self.if_not_exists |= own.if_not_exists;
-        if !own.columns.is_empty() {
-            self.columns = own.columns;
-        }
-        if !own.indexes.is_empty() {
-            self.indexes = own.indexes;
-        }
+        self.columns = own.columns.or(self.columns.take());
+        self.indexes = own.indexes.or(self.indexes.take());
+        self.if_not_exists = own.if_not_exists.or(self.if_not_exists);
     }
 }
 
@@ -243,8 +239,7 @@ mod raw {
         #[serde(default)]
         pub blocks: Ordered<Vec<Spanned<Step>>>,
         pub transaction: Option<Transaction>,
-        #[serde(default)]
-        pub resizes_tables: Switch,
+        pub resizes_tables: Option<Switch>,
     }
 
     #[derive(Deserialize)]
@@ -263,14 +258,11 @@ mod raw {
     pub struct Table {
         pub count: Option<Spanned<Scalar>>,
         pub rows: Option<Spanned<Scalar>>,
-        #[serde(default)]
-        pub columns: Ordered<Column>,
+        pub columns: Option<Ordered<Column>>,
         pub key: Option<Key>,
-        #[serde(default)]
-        pub indexes: Vec<Index>,
+        pub indexes: Option<Vec<Index>>,
         pub engine: Option<Spanned<Scalar>>,
-        #[serde(default)]
-        pub if_not_exists: Switch,
+        pub if_not_exists: Option<Switch>,
     }
 
     #[derive(Deserialize)]
@@ -487,7 +479,7 @@ impl Reader<'_> {
             statements: self.named(raw.statements, |statement, _| self.statement(statement))?,
             blocks: self.named(raw.blocks, |steps, _| self.steps(steps))?,
             transaction: raw.transaction.map(|transaction| self.transaction(transaction)).transpose()?,
-            resizes_tables: raw.resizes_tables.0,
+            resizes_tables: raw.resizes_tables.map(|switch| switch.0),
         };
         Ok(Parsed { extends: raw.extends.map(|extends| self.text(extends)), module })
     }
@@ -538,11 +530,11 @@ impl Reader<'_> {
         Ok(TableFile {
             count: self.optional(&raw.count)?,
             rows: self.optional(&raw.rows)?,
-            columns: self.named(raw.columns, column)?,
+            columns: raw.columns.map(|columns| self.named(columns, column)).transpose()?,
             key: key.transpose()?,
-            indexes: raw.indexes.iter().map(index).collect::<Result<_, _>>()?,
+            indexes: raw.indexes.map(|indexes| indexes.iter().map(index).collect()).transpose()?,
             engine: self.optional(&raw.engine)?,
-            if_not_exists: raw.if_not_exists.0,
+            if_not_exists: raw.if_not_exists.map(|switch| switch.0),
         })
     }
 

@@ -142,6 +142,17 @@ pub(super) enum ArgumentSource {
     },
 }
 
+impl ArgumentSource {
+    fn is_auto(&self) -> bool {
+        match self {
+            ArgumentSource::One(source) => matches!(source, ValueSource::Auto),
+            ArgumentSource::Repeated { sources, .. } => {
+                sources.iter().any(|source| matches!(source, ValueSource::Auto))
+            }
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) enum ValueSource {
     Int(Expression),
@@ -272,6 +283,18 @@ fn push(source: &ValueSource, context: &Context<'_>, random: &mut Random, values
 }
 
 impl Plan {
+    /// Whether a statement leaves the number of a new row to the server.
+    pub fn numbers_by_server(&self) -> bool {
+        fn any(steps: &[Step]) -> bool {
+            steps.iter().any(|step| match step {
+                Step::Set { .. } => false,
+                Step::Execute(site) => site.arguments.iter().any(ArgumentSource::is_auto),
+                Step::Repeat { steps, .. } => any(steps),
+            })
+        }
+        any(&self.transaction.steps)
+    }
+
     pub fn scratch(&self) -> Scratch {
         Scratch { slots: vec![0; self.slots], values: Vec::new(), text: String::new() }
     }

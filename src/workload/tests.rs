@@ -401,6 +401,24 @@ fn an_option_that_is_overridden_keeps_its_limits() {
 }
 
 #[test]
+fn a_file_can_take_away_what_the_file_it_extends_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let extending = |base: &str, rest: &str| {
+        let path = folder.path().join("mine.yaml");
+        std::fs::write(&path, format!("description: d\nextends: {base}\n{rest}")).unwrap();
+        Workload::load(path.to_str().unwrap()).unwrap().compile(&settings(&[])).unwrap()
+    };
+    let plan = extending("oltp_read_only", "tables: {sbtest: {indexes: []}}\n");
+    assert!(plan.tables[0].indexes.is_empty());
+    let plan = extending("bulk_insert", "resizes_tables: off\ntables: {sbtest: {if_not_exists: off}}\n");
+    assert!(!plan.resizes_tables && !plan.tables[0].if_not_exists);
+    // What it does not name stays.
+    let plan = extending("bulk_insert", "tables: {sbtest: {count: 2}}\n");
+    assert!(plan.resizes_tables && plan.tables[0].if_not_exists);
+    assert_eq!(extending("oltp_read_only", "").tables[0].indexes.len(), 1);
+}
+
+#[test]
 fn a_transaction_without_statements_is_refused() {
     let zero = [("point_selects", OptionValue::Int(0)), ("range_selects", OptionValue::Bool(false))];
     let error = Workload::load("oltp_read_only").unwrap().compile(&settings(&zero)).unwrap_err().to_string();

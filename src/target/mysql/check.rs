@@ -16,7 +16,8 @@ use crate::workload::plan::Plan;
 
 /// What the checks ask for beside the variables of [`Facts`]. As SHOW SESSION VARIABLES gives them, max_user_connections
 /// is what holds for this account, whether by the account's own limit or by the server's.
-const VARIABLES: [&str; 8] = [
+const VARIABLES: [&str; 9] = [
+    "aurora_version",
     "general_log",
     "innodb_open_files",
     "long_query_time",
@@ -368,7 +369,7 @@ fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
             Level::Warning,
             CODE,
             found,
-            format!("raise table_open_cache to {needed}, or tables are closed and opened again all the time"),
+            format!("raise table_open_cache to {needed}, or some are closed and opened again and again"),
         ),
     })
 }
@@ -445,7 +446,9 @@ fn durability(server: &Server, plan: &Plan) -> Option<Check> {
     let flush = server.variable("innodb_flush_log_at_trx_commit").filter(|_| plan.writes())?;
     let mut settings = vec![format!("innodb_flush_log_at_trx_commit={flush}")];
     let mut safe = flush == "1";
-    if let Some(doublewrite) = server.variable("innodb_doublewrite") {
+    // Aurora's storage has no use for it, whatever it says.
+    let aurora = server.variable("aurora_version").is_some();
+    if let Some(doublewrite) = server.variable("innodb_doublewrite").filter(|_| !aurora) {
         settings.push(format!("innodb_doublewrite={doublewrite}"));
         safe &= !matches!(doublewrite, "OFF" | "0" | "DETECT_ONLY");
     }
@@ -493,12 +496,9 @@ fn logging(server: &Server) -> Option<Check> {
 }
 
 fn performance_schema(server: &Server) -> Option<Check> {
-    server.variable("performance_schema")?;
-    let state = match server.is_on("performance_schema") {
-        true => "on, the default of MySQL",
-        false => "off, the default of MariaDB",
-    };
-    Some(Check::ok("performance-schema", format!("performance_schema is {state}")))
+    let state = server.variable("performance_schema")?;
+    let found = format!("performance_schema is {state} (MySQL's default is ON, MariaDB's OFF)");
+    Some(Check::ok("performance-schema", found))
 }
 
 fn tls(server: &Server, mode: SslMode) -> Option<Check> {
@@ -699,6 +699,13 @@ mod tests {
             let checks = checks(&server(&[(name, Some(value))]), &plan, Protocol::Prepared);
             assert!(checks.iter().all(|check| check.level == Level::Ok), "{name}={value}: {checks:#?}");
         }
+    }
+
+    #[test]
+    fn auroras_storage_needs_no_doublewrite() {
+        let aurora = server(&[("innodb_doublewrite", Some("OFF")), ("aurora_version", Some("3.08.0"))]);
+        let check = durability(&aurora, &plan("oltp_insert", &[])).unwrap();
+        assert!(check.level == Level::Ok && !check.message.contains("doublewrite"), "{check}");
     }
 
     #[test]
