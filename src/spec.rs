@@ -59,7 +59,7 @@ impl SslMode {
     }
 }
 
-/// Where a MySQL or MariaDB server is and how to log in.
+/// Where a MySQL or MariaDB server is, and how to connect to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MySqlAddress {
     pub host: String,
@@ -72,6 +72,12 @@ pub struct MySqlAddress {
     pub ssl_mode: SslMode,
     /// Whether a server that asks for the password as it is gets it even where others may listen.
     pub cleartext_allowed: bool,
+    /// A server that does not complete a connection in this time counts as not there.
+    pub connect_timeout: Duration,
+    /// How long the server may be silent in the middle of a statement of a session; `None` is no limit.
+    pub statement_timeout: Option<Duration>,
+    /// Statements that each session begins with.
+    pub init_sql: Vec<String>,
 }
 
 impl Default for MySqlAddress {
@@ -86,6 +92,9 @@ impl Default for MySqlAddress {
             database: "sbtest".into(),
             ssl_mode: SslMode::Disabled,
             cleartext_allowed: false,
+            connect_timeout: Duration::from_secs(10),
+            statement_timeout: None,
+            init_sql: Vec::new(),
         }
     }
 }
@@ -310,6 +319,32 @@ impl Protocol {
     }
 }
 
+/// Errors that cost their transaction and count as no failure, by the server's codes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IgnoredErrors {
+    These(Vec<i64>),
+    All,
+}
+
+/// As on the command line.
+impl std::fmt::Display for IgnoredErrors {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            IgnoredErrors::These(codes) => f.write_str(&codes.iter().map(i64::to_string).collect::<Vec<_>>().join(",")),
+            IgnoredErrors::All => f.write_str("all"),
+        }
+    }
+}
+
+impl IgnoredErrors {
+    pub fn contain(&self, code: i64) -> bool {
+        match self {
+            IgnoredErrors::These(codes) => codes.contains(&code),
+            IgnoredErrors::All => true,
+        }
+    }
+}
+
 /// How one measurement is run.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
@@ -323,6 +358,7 @@ pub struct RunSpec {
     pub interval: Duration,
     pub seed: u64,
     pub max_retries: u32,
+    pub ignored_errors: IgnoredErrors,
     /// Share of failed transactions, from 0 to 1, above which the run stops.
     pub max_error_rate: f64,
     /// How long transactions still in flight at the end of the window are waited for.

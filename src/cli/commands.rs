@@ -20,7 +20,7 @@ use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::text::{self, printable};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
-use crate::spec::{Protocol, RunSpec, TargetAddress};
+use crate::spec::{IgnoredErrors, Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
@@ -189,7 +189,17 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
 }
 
 fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
-    report::Target { url: address.redacted(), version: facts.version, variables: facts.variables.into_iter().collect() }
+    let mysql = match address {
+        TargetAddress::MySql(mysql) => Some(mysql),
+        TargetAddress::Sqlite(_) | TargetAddress::Simulated(_) => None,
+    };
+    report::Target {
+        url: address.redacted(),
+        version: facts.version,
+        variables: facts.variables.into_iter().collect(),
+        init_sql: mysql.map_or_else(Vec::new, |mysql| mysql.init_sql.clone()),
+        statement_timeout_s: mysql.and_then(|mysql| mysql.statement_timeout).map(|timeout| timeout.as_secs_f64()),
+    }
 }
 
 /// What the report says of a run with no profile and no options given.
@@ -214,6 +224,7 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         },
         rand_seed: spec.seed,
         max_retries: spec.max_retries,
+        ignore_errors: spec.ignored_errors.to_string(),
         max_error_rate: spec.max_error_rate,
         forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
         options: Vec::new(),
@@ -450,6 +461,7 @@ fn demo_run(
         interval: Duration::from_secs(1),
         seed: new_seed(),
         max_retries: 10,
+        ignored_errors: IgnoredErrors::These(Vec::new()),
         max_error_rate: 0.01,
         forced_shutdown: Duration::from_secs(10),
         longest_outage: LONGEST_OUTAGE,

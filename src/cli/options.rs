@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
+use crate::spec::{IgnoredErrors, MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
 use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
@@ -62,6 +62,16 @@ pub(super) struct TargetArgs {
     /// Send the password as it is to a server that asks for it, even where others may listen
     #[arg(long)]
     enable_cleartext_plugin: bool,
+    /// Seconds that a connection may take, its login included [default: 10]
+    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
+    connect_timeout: Option<Duration>,
+    /// Seconds that the server may be silent in a statement of a run, before its connection counts as lost [default: no
+    /// limit]
+    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
+    statement_timeout: Option<Duration>,
+    /// Statement that each connection of a run begins with; may be given several times
+    #[arg(long, value_name = "SQL")]
+    init_sql: Vec<String>,
 }
 
 fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
@@ -111,6 +121,9 @@ impl TargetArgs {
                 ("--ask-password", self.ask_password),
                 ("--ssl-mode", self.ssl_mode.is_some()),
                 ("--enable-cleartext-plugin", self.enable_cleartext_plugin),
+                ("--connect-timeout", self.connect_timeout.is_some()),
+                ("--statement-timeout", self.statement_timeout.is_some()),
+                ("--init-sql", !self.init_sql.is_empty()),
             ];
             return match useless.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(CliError::usage(format!("{name} is only for mysql:// targets; leave it out"))),
@@ -135,6 +148,9 @@ impl TargetArgs {
             mysql.ssl_mode = mode;
         }
         mysql.cleartext_allowed = self.enable_cleartext_plugin;
+        mysql.connect_timeout = self.connect_timeout.unwrap_or(mysql.connect_timeout);
+        mysql.statement_timeout = self.statement_timeout;
+        mysql.init_sql = self.init_sql.clone();
         Ok(TargetAddress::MySql(mysql))
     }
 }
@@ -281,6 +297,9 @@ pub(super) struct RunArgs {
     /// How often a transaction is repeated after a deadlock, a lock timeout or a busy database
     #[arg(long, default_value_t = 10, value_name = "N")]
     max_retries: u32,
+    /// Codes of errors that cost their transaction but are no failure, such as 1062,3024, or all
+    #[arg(long, alias = "mysql-ignore-errors", default_value = "", hide_default_value = true, value_parser = parse_ignored_errors, value_name = "LIST")]
+    ignore_errors: IgnoredErrors,
     /// Percentage of failed transactions above which the run stops
     #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
     max_error_rate: f64,
@@ -308,6 +327,7 @@ impl RunArgs {
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             seed,
             max_retries: self.max_retries,
+            ignored_errors: self.ignore_errors.clone(),
             max_error_rate: self.max_error_rate / 100.0,
             forced_shutdown: self.forced_shutdown,
             longest_outage: LONGEST_OUTAGE,
@@ -335,6 +355,21 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         return Err("seconds must be 0 or at least 0.001".into());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    parse_seconds(text).and_then(|timeout| if timeout.is_zero() { Err("must be above 0".into()) } else { Ok(timeout) })
+}
+
+fn parse_ignored_errors(text: &str) -> Result<IgnoredErrors, String> {
+    if text == "all" {
+        return Ok(IgnoredErrors::All);
+    }
+    let codes = text.split(',').map(str::trim).filter(|code| !code.is_empty()).map(str::parse);
+    codes
+        .collect::<Result<_, _>>()
+        .map(IgnoredErrors::These)
+        .map_err(|_| "give codes, such as 1062,3024, or all".into())
 }
 
 fn parse_json_file(text: &str) -> Result<PathBuf, String> {

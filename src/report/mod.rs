@@ -95,6 +95,8 @@ pub struct Spec {
     pub rand_parameters: RandParameters,
     pub rand_seed: u64,
     pub max_retries: u32,
+    /// As it was given: codes, or `all`.
+    pub ignore_errors: String,
     pub max_error_rate: f64,
     pub forced_shutdown_s: f64,
     /// Those of the workload's own options that matter to a run, and those that were given.
@@ -143,6 +145,9 @@ pub struct Target {
     pub url: String,
     pub version: String,
     pub variables: BTreeMap<String, String>,
+    /// Statements that each connection of a run began with.
+    pub init_sql: Vec<String>,
+    pub statement_timeout_s: Option<f64>,
 }
 
 /// Where the load came from and what it cost there.
@@ -183,9 +188,15 @@ pub struct Counts {
     pub other: u64,
     pub retries: u64,
     pub failed_transactions: u64,
+    /// Transactions given up for an error that `ignore_errors` names.
+    pub ignored_transactions: u64,
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
     pub reconnects: u64,
+    /// Statements prepared on the way, which are in none of the counts above.
+    pub prepares: u64,
+    /// Connections that met the server's limit of prepared statements and sent text from then on.
+    pub turned_to_text: u64,
     pub errors: Vec<ErrorEntry>,
 }
 
@@ -213,6 +224,10 @@ pub struct ErrorEntry {
 pub struct Latencies {
     pub response: Latency,
     pub service: Latency,
+    /// Of preparing statements inside the window, which is also part of what their first executions took.
+    pub prepare: Latency,
+    /// From the loss of a connection to the end of its next transaction.
+    pub outage: Latency,
 }
 
 /// A latency distribution in microseconds.
@@ -296,7 +311,12 @@ impl RunReport {
             unfinished: measurement.unfinished,
             away: measurement.away,
             panicked: measurement.panicked,
-            latency_us: Latencies { service: response.clone(), response },
+            latency_us: Latencies {
+                service: response.clone(),
+                response,
+                prepare: Latency::new(&measurement.prepares),
+                outage: Latency::new(&measurement.outages),
+            },
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
@@ -347,10 +367,18 @@ impl Counts {
             other,
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
+            ignored_transactions: tally.ignored_transactions,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
             reconnects: tally.reconnects,
+            prepares: tally.prepares,
+            turned_to_text: tally.turned_to_text,
             errors: tally.errors.iter().map(|(key, error)| ErrorEntry::new(key, error)).collect(),
         }
+    }
+
+    /// Transactions that ended, however they did.
+    fn ended_transactions(&self) -> u64 {
+        self.transactions + self.failed_transactions + self.ignored_transactions
     }
 
     /// Share of transactions that failed for good, from 0 to 1.

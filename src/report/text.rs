@@ -103,6 +103,9 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         line("warm-up:", format!("{} s", spec.warmup_time_s))?;
     }
     line("statements:", spec.protocol.clone())?;
+    for sql in &report.target.init_sql {
+        line("connections begin with:", sql.clone())?;
+    }
     line("ids, seed:", format!("{}, {}", spec.rand_type, spec.rand_seed))?;
     writeln!(out)
 }
@@ -125,6 +128,9 @@ fn statistics(out: &mut String, totals: &Totals) -> std::fmt::Result {
     line("read/write requests:", counts.read_write_requests, totals.rps, ", rps")?;
     line("queries:", counts.queries, totals.qps, ", qps")?;
     line("failed transactions:", counts.failed_transactions, per_second(counts.failed_transactions), "")?;
+    if counts.ignored_transactions > 0 {
+        line("ignored transactions:", counts.ignored_transactions, per_second(counts.ignored_transactions), "")?;
+    }
     line("retries:", counts.retries, per_second(counts.retries), "")?;
     line("reconnects:", counts.reconnects, per_second(counts.reconnects), "")?;
     let failed = counts.failed_attempts;
@@ -162,8 +168,8 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
         ("ended during warm-up, not counted:", &report.warmup),
         ("ended after the window, not counted:", &report.drained),
     ] {
-        if outside.transactions + outside.failed_transactions > 0 {
-            writeln!(out, "    {name:<36} {}", outside.transactions + outside.failed_transactions)?;
+        if outside.ended_transactions() > 0 {
+            writeln!(out, "    {name:<36} {}", outside.ended_transactions())?;
         }
     }
     Ok(())
@@ -193,11 +199,12 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
     }
     writeln!(out, "\nStatements (ms):")?;
     writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
-    for statement in &report.statements {
-        let latency = &statement.latency_us;
+    let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
+    let prepare = Some(("prepare (in the above)", &report.latency_us.prepare));
+    for (name, latency) in statements.chain(prepare.filter(|(_, latency)| latency.count > 0)) {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
-        writeln!(out, "    {:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", statement.name, latency.count)?;
+        writeln!(out, "    {name:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", latency.count)?;
     }
     Ok(())
 }
@@ -255,7 +262,10 @@ mod tests {
             failed_statements: Statements { reads: 28, writes: 3, other: 6 },
             retries: 3,
             failed_transactions: 2,
+            ignored_transactions: 0,
             reconnects: 0,
+            prepares: 101,
+            turned_to_text: 0,
             errors: [(key, error)].into(),
         }
     }
@@ -288,6 +298,7 @@ mod tests {
             },
             rand_seed: 42,
             max_retries: 10,
+            ignore_errors: String::new(),
             max_error_rate: 0.01,
             forced_shutdown_s: 10.0,
             options: vec![WorkloadOption {
@@ -301,6 +312,8 @@ mod tests {
             url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
             version: "MariaDB 10.11".into(),
             variables: Default::default(),
+            init_sql: Vec::new(),
+            statement_timeout_s: None,
         };
         let measurement = Measurement {
             started_at: SystemTime::UNIX_EPOCH,
@@ -317,6 +330,8 @@ mod tests {
                 kind: "read",
                 latency: latencies(100..=199),
             }],
+            prepares: latencies(300..=400),
+            outages: histogram(),
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,

@@ -40,7 +40,15 @@ pub enum FaultClass {
     Retry,
     /// The session is of no more use.
     ConnectionLost,
-    /// The transaction failed; the session goes on.
+    /// The server takes no writes (any more): the session belongs to another one, which its name may lead to by now.
+    Failover,
+    /// The server has no more of what is limited: connections, statements.
+    Overload,
+    /// A key exists already.
+    Duplicate,
+    /// The server gave up a statement that took too long, or somebody ended it.
+    Timeout,
+    /// Anything else: the transaction failed; the session goes on.
     Failed,
     /// The user stopped the program while a control connection waited.
     Interrupted,
@@ -51,9 +59,18 @@ impl FaultClass {
         match self {
             FaultClass::Retry => "retry",
             FaultClass::ConnectionLost => "connection lost",
+            FaultClass::Failover => "failover",
+            FaultClass::Overload => "overload",
+            FaultClass::Duplicate => "duplicate",
+            FaultClass::Timeout => "timeout",
             FaultClass::Failed => "failed",
             FaultClass::Interrupted => "interrupted",
         }
+    }
+
+    /// Whether the session has to be replaced by a new one.
+    pub fn ends_session(self) -> bool {
+        matches!(self, FaultClass::ConnectionLost | FaultClass::Failover)
     }
 }
 
@@ -77,6 +94,27 @@ pub trait Session {
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault>;
     fn commit(&mut self) -> Result<(), Fault>;
     fn rollback(&mut self) -> Result<(), Fault>;
+    /// Moves what was prepared since the last call into `prepares`; nothing for a session that does not tell.
+    fn take_prepares(&mut self, _prepares: &mut Prepares) {}
+}
+
+/// Statements that a session prepared beside playing them. Their time is also part of the play's.
+#[derive(Debug, Default)]
+pub struct Prepares {
+    pub took_ns: Vec<u64>,
+    /// Whether the server's limit of prepared statements was met, from which on the session sends text.
+    pub refused: bool,
+}
+
+impl Prepares {
+    pub fn is_empty(&self) -> bool {
+        self.took_ns.is_empty() && !self.refused
+    }
+
+    pub fn clear(&mut self) {
+        self.took_ns.clear();
+        self.refused = false;
+    }
 }
 
 /// A connection for schema, loading, checks and facts.

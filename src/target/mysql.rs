@@ -41,9 +41,6 @@ use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, sessio
 use crate::spec::{MySqlAddress, Protocol, SslMode};
 use crate::workload::plan::Plan;
 
-/// A server that does not complete a connection in this time counts as not there.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: i64 = 1045;
@@ -196,7 +193,7 @@ impl MySqlTarget {
     }
 
     async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
-        match tokio::time::timeout(CONNECT_TIMEOUT, options.connect()).await {
+        match tokio::time::timeout(self.address.connect_timeout, options.connect()).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
                 let io_kind = match &error {
@@ -215,7 +212,11 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        let connection = Connection::open(&self.address)?;
+        let mut connection = Connection::open(&self.address)?;
+        connection.limit_silence(self.address.statement_timeout)?;
+        for sql in &self.address.init_sql {
+            connection.query(sql).map_err(|fault| init_fault(sql, fault))?;
+        }
         Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
     }
 
@@ -369,12 +370,21 @@ fn place(address: &MySqlAddress) -> String {
     }
 }
 
-/// Classifies by MySQL's error numbers (dev.mysql.com/doc/mysql-errors): a deadlock, a lock timeout and MariaDB's
-/// "record has changed" are worth another try; a server that goes away takes the connection with it.
+/// Classifies by error numbers (dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html,
+/// mariadb.com/kb/en/mariadb-error-code-reference).
 fn class_of(code: u16) -> FaultClass {
     match code {
+        // Record has changed (MariaDB), lock timeout, deadlock.
         1020 | 1205 | 1213 => FaultClass::Retry,
+        // Shutdown, killed, and what is said to a client that was idle for too long. 2006 and 2013 come from proxies.
         1053 | 1927 | 2006 | 2013 | 3169 | 4031 => FaultClass::ConnectionLost,
+        // read_only and the like, a READ ONLY transaction, InnoDB's read-only mode, group replication's refusals.
+        1290 | 1792 | 1836 | 3100 | 3101 => FaultClass::Failover,
+        // Connections, those of a user, another limit of the user, prepared statements.
+        1040 | 1203 | 1226 | 1461 => FaultClass::Overload,
+        1062 => FaultClass::Duplicate,
+        // KILL QUERY, MariaDB's max_statement_time, MySQL's max_execution_time.
+        1317 | 1969 | 3024 => FaultClass::Timeout,
         _ => FaultClass::Failed,
     }
 }
@@ -420,6 +430,10 @@ fn say_read_only(mut fault: Fault) -> Fault {
     fault
 }
 
+fn init_fault(sql: &str, fault: Fault) -> Fault {
+    Fault { message: format!("--init-sql '{sql}' failed: {}", fault.message), ..fault }
+}
+
 /// The fault of a server that does not complete a connection in time.
 fn silent(address: &MySqlAddress) -> Fault {
     Fault {
@@ -427,9 +441,10 @@ fn silent(address: &MySqlAddress) -> Fault {
         code: 0,
         sqlstate: String::new(),
         message: format!(
-            "no answer from {} within {} s; check the address, the firewall and that the server runs",
+            "no answer from {} within {} s; check the address, the firewall and that the server runs, or raise \
+             --connect-timeout",
             place(address),
-            CONNECT_TIMEOUT.as_secs()
+            address.connect_timeout.as_secs_f64()
         ),
     }
 }

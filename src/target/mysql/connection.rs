@@ -17,7 +17,7 @@ use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
 use super::stream::{Stream, time_left};
 use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
-use super::{CONNECT_TIMEOUT, class_of, connect_fault};
+use super::{class_of, connect_fault};
 use crate::spec::{MySqlAddress, SslMode};
 use crate::target::{Fault, FaultClass, interruption};
 use crate::workload::plan::Arguments;
@@ -43,7 +43,7 @@ enum ClientError {
 fn io_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the server closed it".into(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer in time".into(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within --statement-timeout".into(),
         _ => error.to_string(),
     }
 }
@@ -62,7 +62,7 @@ pub struct Connection<'a> {
 }
 
 impl<'a> Connection<'a> {
-    /// Connects and logs in, all of it within a fixed time, but for the look-up of a name, which the system bounds.
+    /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
     pub fn open(address: &MySqlAddress) -> Result<Connection<'a>, Fault> {
         Connection::open_with(address, capability::WANTED)
     }
@@ -78,7 +78,7 @@ impl<'a> Connection<'a> {
     }
 
     fn open_with(address: &MySqlAddress, wanted: u32) -> Result<Connection<'a>, Fault> {
-        let deadline = Instant::now() + CONNECT_TIMEOUT;
+        let deadline = Instant::now() + address.connect_timeout;
         Connection::log_in(address, wanted, deadline).map_err(|error| {
             let io_kind = match &error {
                 ClientError::Io(io) => Some(io.kind()),
