@@ -14,12 +14,16 @@ fn start(behaviour: Behaviour) -> NullServer {
     NullServer::start(0, behaviour).unwrap()
 }
 
-/// A second of point selects over four connections on one table, so that one command of each goes into preparing. No
-/// number of errors stops it.
+/// A second of point selects over four connections on one table, so that one command of each goes into preparing. Unless
+/// `rest` says so, no number of errors stops it.
 fn point_selects(server: &NullServer, rest: &[&str]) -> Command {
     let url = server.url();
     let arguments = ["run", "--mode", "point-select", "--url", &url, "--tables", "1", "--threads", "4", "--time", "1"];
-    oltpbench(&[&arguments[..], &["--max-error-rate", "100"], rest].concat())
+    let mut command = oltpbench(&[&arguments[..], rest].concat());
+    if !rest.contains(&"--max-error-rate") {
+        command.args(["--max-error-rate", "100"]);
+    }
+    command
 }
 
 /// Runs with a report, and holds it against what the server sent.
@@ -90,6 +94,58 @@ fn a_server_that_falls_silent_costs_the_stragglers_time_and_no_counted_transacti
         assert_eq!(output.status.code(), Some(1));
         let message = text(&output.stderr);
         assert!(message.contains("4 of 4 connections still waited for an answer"), "{message}");
+    }
+}
+
+#[test]
+fn each_silence_of_a_server_costs_one_timeout_and_one_connection() {
+    for mode in ["auto", "disable"] {
+        let server = start(Behaviour::SilentAfter(50));
+        let (run, _) = judged(&server, &["--db-ps-mode", mode, "--statement-timeout", "0.1"]);
+        assert_eq!((count(&run, "unfinished"), run["status"].as_str()), (0, Some("completed")), "{run}");
+        assert!(count(&run, "totals.reconnects") >= 4, "{run}");
+        let silences = run["totals"]["errors"].as_array().unwrap();
+        assert!(silences.iter().all(|error| error["class"] == "connection lost"), "{silences:?}");
+        assert!(silences[0]["message"].as_str().unwrap().contains("--statement-timeout"), "{silences:?}");
+        // A new connection's first transaction comes at once, so an outage is what connecting takes.
+        let outages = count(&run, "latency_us.outage.count");
+        assert!((1..=count(&run, "totals.reconnects")).contains(&outages), "{run}");
+    }
+}
+
+#[test]
+fn a_time_to_connect_can_be_set() {
+    let server = start(Behaviour::SilentAfter(0));
+    let began = Instant::now();
+    let message = fail(1, &["run", "--url", &server.url(), "--connect-timeout", "0.3"]);
+    assert!(message.contains("within 0.3 s"), "{message}");
+    assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_server_that_takes_no_writes_any_more_is_left_for_a_new_connection() {
+    let server = start(Behaviour::ErrorEach(20, 1290, "HY000"));
+    let (run, _) = judged(&server, &[]);
+    let spans = ["totals", "drained"];
+    let reconnects: u64 = spans.iter().map(|span| count(&run, &format!("{span}.reconnects"))).sum();
+    // Those met when the window was over were not worth a new connection.
+    assert!((1..=server.sent().errors).contains(&reconnects), "{run}");
+    assert_eq!(errors(&run, 1290), server.sent().errors, "{run}");
+    assert_eq!(run["totals"]["errors"][0]["class"], "failover");
+}
+
+#[test]
+fn errors_that_are_ignored_fail_no_run_and_are_counted_apart() {
+    for (list, failed) in [("1062", false), ("1054,1062", false), ("all", false), ("1054", true)] {
+        let server = start(Behaviour::ErrorEach(20, 1062, "23000"));
+        let (run, output) = judged(&server, &["--max-error-rate", "0", "--mysql-ignore-errors", list]);
+        let counted = ["ignored_transactions", "failed_transactions"]
+            .map(|name| ["totals", "drained"].iter().map(|span| count(&run, &format!("{span}.{name}"))).sum::<u64>());
+        let errors = server.sent().errors;
+        assert!(errors > 0);
+        assert_eq!(counted, if failed { [0, errors] } else { [errors, 0] }, "{list}: {run}");
+        assert_eq!(output.status.code(), Some(i32::from(failed)), "{list}: {}", text(&output.stderr));
+        assert_eq!(run["totals"]["errors"][0]["class"], "duplicate");
     }
 }
 

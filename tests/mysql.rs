@@ -4,6 +4,8 @@ mod support;
 
 use std::collections::BTreeMap;
 
+use oltpbench::spec::TargetAddress;
+use oltpbench::target::mysql::connection::Connection;
 use serde_json::Value;
 use support::Server;
 use support::program::{count, fail, number, oltpbench, report, report_of, succeed, text};
@@ -144,6 +146,48 @@ fn every_workload_counts_what_the_server_counts() {
             }
             succeed(&[&["cleanup"], &load[..]].concat());
         }
+    }
+}
+
+#[test]
+fn prepared_statements_are_counted_where_they_were_prepared() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let before = server.status(&["Com_stmt_prepare"])["Com_stmt_prepare"];
+        let arguments = ["run", "--mode", "read-only", "--url", &server.url(), "--threads", "4", "--time", "0.5"];
+        let run = report(&[&arguments[..], &SMALL[..]].concat());
+        // Each of four connections has five kinds of statement on each of three tables.
+        assert_eq!(overall(&run, "prepares"), 60, "{run}");
+        assert_eq!(server.status(&["Com_stmt_prepare"])["Com_stmt_prepare"] - before, 60);
+        assert_eq!(count(&run, "latency_us.prepare.count"), count(&run, "totals.prepares"));
+        // A long warm-up leaves none for the window.
+        let run = report(&[&arguments[..], &SMALL[..], &["--warmup-time", "1"]].concat());
+        assert_eq!((count(&run, "warmup.prepares"), count(&run, "totals.prepares")), (60, 0), "{run}");
+        assert_eq!(count(&run, "latency_us.prepare.count"), 0);
+    }
+}
+
+#[test]
+fn connections_that_meet_the_limit_of_prepared_statements_go_on_with_text() {
+    for server in servers(&["--max-prepared-stmt-count=20"]) {
+        prepare(&server, &SMALL);
+        // The run needs 12, which is less than the limit; but what somebody else holds leaves 2, and each connection wants 3.
+        let address = match TargetAddress::parse(&server.url()).unwrap() {
+            TargetAddress::MySql(address) => address,
+            other => panic!("{other:?}"),
+        };
+        let mut other = Connection::open(&address).unwrap();
+        for _ in 0..18 {
+            other.prepare("SELECT 1").unwrap();
+        }
+        let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--threads", "4", "--time", "0.5"];
+        let (run, server_counts) = counted(&server, || report(&[&arguments[..], &SMALL[..]].concat()));
+        assert_eq!(overall(&run, "turned_to_text"), 4, "{run}");
+        assert_eq!(overall(&run, "prepares"), 2, "{run}");
+        assert_eq!(overall(&run, "transactions") + control_selects(false), server_counts["Com_select"]);
+        assert_eq!(run["totals"]["errors"], Value::Array(Vec::new()));
+        let findings = run["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["code"] == "turned-to-text"), "{findings:?}");
     }
 }
 
@@ -381,22 +425,77 @@ fn a_server_killed_in_mid_run_leaves_a_report() {
     }
 }
 
+/// The report of a run of four connections, during which something happens.
+fn disturbed(arguments: &[&str], what: impl FnOnce()) -> Value {
+    let arguments = [&["run", "--threads", "4", "--report-interval", "0.2"], arguments, &SMALL].concat();
+    let mut command = oltpbench(&arguments);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json");
+    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut first = [0];
+    std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
+    what();
+    let output = child.wait_with_output().unwrap();
+    support::program::document(&file, &output)
+}
+
+#[test]
+fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        server.sql("CREATE TABLE sbtest.begun (id INT AUTO_INCREMENT PRIMARY KEY, word TEXT)");
+        let (url, inserts) = (server.url(), "INSERT INTO begun (word) VALUES ('it''s'); SELECT * FROM begun");
+        let init = ["--init-sql", inserts, "--init-sql", "SET SESSION max_sort_length = 999"];
+        let run = disturbed(&[&["--mode", "read-only", "--url", &url, "--time", "3"], &init[..]].concat(), || {
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            let sessions = "SELECT id FROM information_schema.processlist WHERE user = 'sysbench'";
+            for session in server.sql(sessions).into_iter().flatten() {
+                // The one that reads the counters is among them, and may have ended by itself.
+                let _ = server.try_sql(&format!("KILL {session}"));
+            }
+        });
+        assert_eq!(count(&run, "totals.reconnects"), 4, "{}", run["totals"]);
+        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["totals"]);
+        assert_eq!(server.sql("SELECT COUNT(*) FROM sbtest.begun"), [["8"]]);
+        assert_eq!(run["target"]["init_sql"][0], inserts);
+
+        let arguments = ["run", "--url", &url, "--init-sql", "SET nonsense"];
+        let message = fail(1, &[&arguments[..], &SMALL[..]].concat());
+        assert!(message.contains("--init-sql 'SET nonsense' failed"), "{message}");
+    }
+}
+
+#[test]
+fn writes_go_on_once_a_server_takes_them_again() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let url = server.url();
+        let arguments = ["--mode", "update-non-index", "--url", &url, "--time", "4", "--max-error-rate", "100"];
+        let run = disturbed(&arguments, || {
+            server.sql("SET GLOBAL read_only = 1");
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            server.sql("SET GLOBAL read_only = 0");
+        });
+        assert_eq!(run["status"], "completed");
+        let errors = run["totals"]["errors"].as_array().unwrap();
+        assert!(errors.iter().all(|error| error["code"] == 1290 && error["class"] == "failover"), "{errors:?}");
+        assert!(count(&run, "totals.reconnects") >= 4, "{}", run["totals"]);
+        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["totals"]);
+        let findings = run["findings"].as_array().unwrap();
+        assert!(findings.iter().any(|finding| finding["code"] == "connections-lost"), "{findings:?}");
+    }
+}
+
 #[test]
 fn a_server_that_comes_back_is_connected_to_again() {
     for mut server in servers(&[]) {
         prepare(&server, &SMALL);
-        let arguments = ["run", "--url", &server.url(), "--threads", "4", "--time", "12", "--report-interval", "0.2"];
-        let mut command = oltpbench(&[&arguments[..], &SMALL[..]].concat());
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("run.json");
-        command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut first = [0];
-        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut first).unwrap();
-        server.kill();
-        server.restart();
-        let output = child.wait_with_output().unwrap();
-        let run = support::program::document(&file, &output);
+        let url = server.url();
+        let run = disturbed(&["--url", &url, "--time", "12"], || {
+            server.kill();
+            server.restart();
+        });
         assert_eq!(count(&run, "totals.reconnects"), 4, "{}", run["totals"]);
         assert_eq!(run["status"], "completed");
     }

@@ -278,7 +278,7 @@ const ELSEWHERE: [(&str, &str); 36] = [
     ("mysql-password", "password-file"),
     ("mysql-db", "database"),
     ("mysql-ssl", "ssl-mode"),
-    ("mysql-ignore-errors", "max-error-rate"),
+    ("mysql-ignore-errors", "ignore-errors"),
     ("db-driver", "url"),
     ("config-file", "workload"),
     ("max-requests", "events"),

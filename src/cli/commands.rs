@@ -10,14 +10,17 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::CliError;
-use super::options::{Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
+use super::options::{
+    Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs, new_seed,
+};
 use super::progress::Console;
 use crate::engine::run::Ending;
-use crate::engine::{check, load, run as measure};
+use crate::engine::{check, load, refuse, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
-use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
-use crate::spec::{Protocol, RunSpec, TargetAddress};
+use crate::report::text::{self, printable};
+use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
+use crate::spec::{IgnoredErrors, Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
@@ -66,7 +69,7 @@ pub(super) fn prepare(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let address = address(matches)?;
     let (args, random) = (parse::<LoadArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
-    let seed = if random.rand_seed == 0 { DATA_SEED } else { random.rand_seed };
+    let seed = random.seed().unwrap_or(DATA_SEED);
     let database = database(&address, &plan, true)?;
     load_tables(database.as_ref(), &plan, args.threads, seed, &address.redacted(), interrupted)?;
     Ok(ExitCode::SUCCESS)
@@ -85,9 +88,10 @@ fn load_tables(
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
     super::show(format_args!(
-        "Prepared {} with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
+        "Prepared {} with {} rows by {} in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
         tables_in_words(loaded.tables),
         loaded.rows,
+        loaded.bulk.name(),
         loaded.rows as f64 / seconds.max(1e-3),
     ));
     Ok(())
@@ -129,7 +133,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
-    let seed = if random.rand_seed == 0 { rand::random() } else { random.rand_seed };
+    let seed = random.seed().unwrap_or_else(new_seed);
     let spec = args.spec(seed);
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
@@ -185,7 +189,17 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
 }
 
 fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
-    report::Target { url: address.redacted(), version: facts.version, variables: facts.variables.into_iter().collect() }
+    let mysql = match address {
+        TargetAddress::MySql(mysql) => Some(mysql),
+        TargetAddress::Sqlite(_) | TargetAddress::Simulated(_) => None,
+    };
+    report::Target {
+        url: address.redacted(),
+        version: facts.version,
+        variables: facts.variables.into_iter().collect(),
+        init_sql: mysql.map_or_else(Vec::new, |mysql| mysql.init_sql.clone()),
+        statement_timeout_s: mysql.and_then(|mysql| mysql.statement_timeout).map(|timeout| timeout.as_secs_f64()),
+    }
 }
 
 /// What the report says of a run with no profile and no options given.
@@ -210,6 +224,7 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         },
         rand_seed: spec.seed,
         max_retries: spec.max_retries,
+        ignore_errors: spec.ignored_errors.to_string(),
         max_error_rate: spec.max_error_rate,
         forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
         options: Vec::new(),
@@ -281,6 +296,7 @@ struct Outcome {
 
 impl Job {
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
+        refuse(check::threads(self.spec.threads))?;
         let wanted = wanted_protocol(self.wanted, &self.plan);
         let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
         let plan = || Arc::clone(&self.plan);
@@ -297,7 +313,8 @@ impl Job {
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
                 let facts = check::admit(&database, &self.address, &demand, interrupted)?;
-                let (protocol, findings) = fitting_protocol(&facts, &demand);
+                let (protocol, mut findings) = fitting_protocol(&facts, &demand);
+                findings.extend(mysql::check::not_encrypted(&facts).map(finding));
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
@@ -314,7 +331,7 @@ impl Job {
     ) -> Result<Outcome, CliError> {
         let Ready { facts, protocol, findings, server } = ready;
         for finding in &findings {
-            super::show_error(format_args!("{}; {}", finding.message, finding.advice));
+            super::show_error(printable(&format!("{}; {}", finding.message, finding.advice)));
         }
         let (measurement, ending) =
             measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
@@ -442,8 +459,9 @@ fn demo_run(
         events: None,
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
-        seed: rand::random(),
+        seed: new_seed(),
         max_retries: 10,
+        ignored_errors: IgnoredErrors::These(Vec::new()),
         max_error_rate: 0.01,
         forced_shutdown: Duration::from_secs(10),
         longest_outage: LONGEST_OUTAGE,

@@ -13,11 +13,19 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
+use crate::spec::{IgnoredErrors, MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
 use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
 pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
+
+/// Numbers below this are exact in every reader of JSON, many of which know only floating point.
+const EXACT: u64 = 1 << 53;
+
+/// A seed for a run that is given none.
+pub(super) fn new_seed() -> u64 {
+    rand::random_range(1..EXACT)
+}
 
 // No `Debug`: the URL may hold a password.
 #[derive(Args, Clone)]
@@ -54,6 +62,16 @@ pub(super) struct TargetArgs {
     /// Send the password as it is to a server that asks for it, even where others may listen
     #[arg(long)]
     enable_cleartext_plugin: bool,
+    /// Seconds that a connection may take, its login included [default: 10]
+    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
+    connect_timeout: Option<Duration>,
+    /// Seconds that the server may be silent in a statement of a run, before its connection counts as lost [default: no
+    /// limit]
+    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
+    statement_timeout: Option<Duration>,
+    /// Statement that each connection of a run begins with; may be given several times
+    #[arg(long, value_name = "SQL")]
+    init_sql: Vec<String>,
 }
 
 fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
@@ -103,6 +121,9 @@ impl TargetArgs {
                 ("--ask-password", self.ask_password),
                 ("--ssl-mode", self.ssl_mode.is_some()),
                 ("--enable-cleartext-plugin", self.enable_cleartext_plugin),
+                ("--connect-timeout", self.connect_timeout.is_some()),
+                ("--statement-timeout", self.statement_timeout.is_some()),
+                ("--init-sql", !self.init_sql.is_empty()),
             ];
             return match useless.iter().find(|(_, given)| *given) {
                 Some((name, _)) => Err(CliError::usage(format!("{name} is only for mysql:// targets; leave it out"))),
@@ -127,6 +148,9 @@ impl TargetArgs {
             mysql.ssl_mode = mode;
         }
         mysql.cleartext_allowed = self.enable_cleartext_plugin;
+        mysql.connect_timeout = self.connect_timeout.unwrap_or(mysql.connect_timeout);
+        mysql.statement_timeout = self.statement_timeout;
+        mysql.init_sql = self.init_sql.clone();
         Ok(TargetAddress::MySql(mysql))
     }
 }
@@ -164,11 +188,11 @@ pub(super) struct RandomArgs {
     /// Distribution of the ids
     #[arg(long, value_enum, default_value = "uniform", value_name = "TYPE")]
     rand_type: RandType,
-    /// Seed of everything random; 0 takes a new one for each run, and the same one for each prepare
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(super) rand_seed: u64,
+    /// Seed of everything random, below 2^53; 0 takes a new one for each run, and the same one for each prepare
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
+    rand_seed: u64,
     /// gaussian and special: number of uniform draws that are averaged
-    #[arg(long, default_value_t = 12, value_name = "N")]
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     rand_spec_iter: u32,
     /// special: size of the hot window, in percent of the table
     #[arg(long, default_value_t = 1, value_name = "PERCENT")]
@@ -215,6 +239,11 @@ enum Switch {
 }
 
 impl RandomArgs {
+    /// The seed, if one was given.
+    pub(super) fn seed(&self) -> Option<u64> {
+        Some(self.rand_seed).filter(|&seed| seed != 0)
+    }
+
     pub(super) fn settings(&self) -> RandomSettings {
         RandomSettings {
             kind: self.rand_type.kind(),
@@ -251,7 +280,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     time: Duration,
     /// Number of transactions after which the run ends; 0 is no limit. Those in flight at the end of a warm-up come on top
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
     events: u64,
     /// Seconds to run before measuring
     #[arg(long, default_value = "0", value_parser = parse_seconds, value_name = "SECONDS")]
@@ -268,6 +297,9 @@ pub(super) struct RunArgs {
     /// How often a transaction is repeated after a deadlock, a lock timeout or a busy database
     #[arg(long, default_value_t = 10, value_name = "N")]
     max_retries: u32,
+    /// Codes of errors that cost their transaction but are no failure, such as 1062,3024, or all
+    #[arg(long, alias = "mysql-ignore-errors", default_value = "", hide_default_value = true, value_parser = parse_ignored_errors, value_name = "LIST")]
+    ignore_errors: IgnoredErrors,
     /// Percentage of failed transactions above which the run stops
     #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
     max_error_rate: f64,
@@ -295,6 +327,7 @@ impl RunArgs {
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             seed,
             max_retries: self.max_retries,
+            ignored_errors: self.ignore_errors.clone(),
             max_error_rate: self.max_error_rate / 100.0,
             forced_shutdown: self.forced_shutdown,
             longest_outage: LONGEST_OUTAGE,
@@ -322,6 +355,21 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         return Err("seconds must be 0 or at least 0.001".into());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+fn parse_timeout(text: &str) -> Result<Duration, String> {
+    parse_seconds(text).and_then(|timeout| if timeout.is_zero() { Err("must be above 0".into()) } else { Ok(timeout) })
+}
+
+fn parse_ignored_errors(text: &str) -> Result<IgnoredErrors, String> {
+    if text == "all" {
+        return Ok(IgnoredErrors::All);
+    }
+    let codes = text.split(',').map(str::trim).filter(|code| !code.is_empty()).map(str::parse);
+    codes
+        .collect::<Result<_, _>>()
+        .map(IgnoredErrors::These)
+        .map_err(|_| "give codes, such as 1062,3024, or all".into())
 }
 
 fn parse_json_file(text: &str) -> Result<PathBuf, String> {
@@ -445,7 +493,8 @@ impl Choice {
         Ok(Settings { options, threads, random: random.settings() })
     }
 
-    /// The workload's options with their values and where each came from.
+    /// The workload's options with their values and where each came from. Those that only `prepare` looks at are among
+    /// them if they were given: a run accepts them, as sysbench does, but takes the tables as they are.
     pub(super) fn reported_options(&self, matches: &ArgMatches) -> Vec<report::WorkloadOption> {
         let report = |definition: &OptionDefinition| {
             let id = knob_id(&definition.name);
@@ -459,10 +508,11 @@ impl Choice {
                 name: definition.name.clone(),
                 value: value.to_string(),
                 source: source.to_string(),
+                of_prepare_only: !self.workload.matters_to_run(&definition.name),
             }
         };
-        let of_run = self.workload.options().iter().filter(|option| self.workload.matters_to_run(&option.name));
-        of_run.map(report).collect()
+        let options = self.workload.options().iter().map(report);
+        options.filter(|option| !option.of_prepare_only || option.source == "command line").collect()
     }
 
     /// The profile, and what the command line changed of it.
@@ -480,7 +530,7 @@ impl Choice {
             let raw = matches.get_raw(&id)?.next().map(|raw| raw.to_string_lossy().into_owned());
             let value = parsed.or(raw)?;
             (value != *profile_value).then(|| report::ProfileChange {
-                option: option.to_string(),
+                option: option.replace('-', "_"),
                 value,
                 profile_value: profile_value.to_string(),
             })

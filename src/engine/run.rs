@@ -90,6 +90,7 @@ pub fn run<T: Target>(
         clock: Clock(Instant::now()),
         seed: spec.seed,
         max_retries: spec.max_retries,
+        ignored_errors: spec.ignored_errors.clone(),
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
         recorder: OnceLock::new(),
@@ -260,7 +261,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
         }
         let away = self.shared.away.load(Ordering::Relaxed) + self.shared.never_back.load(Ordering::Relaxed);
         let remainder = recorder.finish();
-        let nothing_after = remainder.drained.transactions + remainder.drained.failed_transactions == 0;
+        let nothing_after = remainder.drained.ended_transactions() == 0;
         if (self.running == 0 || self.used_up_since.is_some()) && self.shared.tickets.are_used_up() && nothing_after {
             // The events were used up inside the window: it ends with the last of them.
             recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
@@ -386,6 +387,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             panicked: self.panicked,
             response: series.response,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
+            prepares: remainder.prepares,
+            outages: remainder.outages,
             series: series.intervals,
             client,
             server: None,
@@ -410,6 +413,7 @@ fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementL
 mod tests {
     use super::*;
     use crate::metrics::Interval;
+    use crate::spec::IgnoredErrors;
     use crate::target::{FaultClass, Session};
     use crate::workload::plan::Call;
     use crate::workload::{RandomSettings, Settings, Workload};
@@ -494,6 +498,7 @@ mod tests {
             interval: Duration::from_millis(10),
             seed: 1,
             max_retries: 0,
+            ignored_errors: IgnoredErrors::These(Vec::new()),
             max_error_rate: 1.0,
             forced_shutdown: Duration::from_secs(10),
             longest_outage: Duration::from_millis(300),

@@ -10,10 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::schedule::{Schedule, Tickets};
 use crate::metrics::{ErrorKey, Outcome, Recorder, Sample, Statements};
-use crate::target::{Fault, FaultClass, Session, Target};
+use crate::spec::IgnoredErrors;
+use crate::target::{Fault, FaultClass, Prepares, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
 
-/// Pauses between attempts to connect again: the first, and the longest after doubling.
+/// Pauses between attempts to connect again: the first, and the longest after doubling. Each is cut by chance to
+/// between half and all of it, so that connections that were lost together do not come back together.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
@@ -37,6 +39,7 @@ pub(super) struct Shared<T> {
     pub(super) clock: Clock,
     pub(super) seed: u64,
     pub(super) max_retries: u32,
+    pub(super) ignored_errors: IgnoredErrors,
     /// Workers that have no connection at the moment.
     pub(super) away: AtomicU32,
     /// Workers that had none when the run was over.
@@ -50,6 +53,17 @@ impl<T> Shared<T> {
     pub(super) fn recorder(&self) -> &Recorder {
         self.recorder.get().expect("the recorder is set before the gate opens")
     }
+
+    /// How a transaction ends that a fault cost.
+    fn outcome_of(&self, fault: &Fault) -> Outcome {
+        // A connection that broke has no code of the server; MySQL's clients call that 2006 or 2013.
+        let broke = fault.class == FaultClass::ConnectionLost && fault.code == 0;
+        let codes = if broke { &[2006, 2013][..] } else { &[fault.code] };
+        match codes.iter().any(|&code| self.ignored_errors.contain(code)) {
+            true => Outcome::Ignored,
+            false => Outcome::Failed,
+        }
+    }
 }
 
 pub(super) struct Worker<'a, T: Target> {
@@ -61,6 +75,12 @@ pub(super) struct Worker<'a, T: Target> {
     latencies: Vec<(u16, u64)>,
     errors: Vec<(ErrorKey, String)>,
     reconnects: u32,
+    prepares: Prepares,
+    /// When the session was lost, until a transaction has committed again.
+    lost_ns: Option<u64>,
+    /// What the last attempt to connect again waited for, of those since a transaction committed.
+    pause: Option<Duration>,
+    outage_ns: Option<u64>,
 }
 
 impl<'a, T: Target> Worker<'a, T> {
@@ -73,6 +93,10 @@ impl<'a, T: Target> Worker<'a, T> {
             latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
             errors: Vec::new(),
             reconnects: 0,
+            prepares: Prepares::default(),
+            lost_ns: None,
+            pause: None,
+            outage_ns: None,
         }
     }
 
@@ -105,27 +129,35 @@ impl<'a, T: Target> Worker<'a, T> {
         let mut failed = Statements::default();
         let mut retries = 0;
         let mut start_ns = due_ns;
+        let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
             let mut attempt = Attempt::new(session, plan, &mut self.latencies, self.shared.clock, start_ns);
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
-            let lost = attempt.give_up(&fault, &mut self.errors);
+            lost = attempt.give_up(&fault, &mut self.errors);
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
             failed += sent;
-            if lost {
-                self.session = None;
-                break (Outcome::Failed, Statements::default(), now_ns);
-            }
-            let again = fault.class == FaultClass::Retry
+            let again = !lost
+                && fault.class == FaultClass::Retry
                 && retries < self.shared.max_retries
                 && now_ns < self.shared.recorder().window().end_ns();
             if !again {
-                break (Outcome::Failed, Statements::default(), now_ns);
+                break (self.shared.outcome_of(&fault), Statements::default(), now_ns);
             }
             retries += 1;
             start_ns = now_ns;
         };
+        session.take_prepares(&mut self.prepares);
+        if lost {
+            self.session = None;
+            self.lost_ns.get_or_insert(end_ns);
+        } else if outcome == Outcome::Committed
+            && let Some(lost_ns) = self.lost_ns.take()
+        {
+            self.outage_ns = Some(end_ns - lost_ns);
+            self.pause = None;
+        }
         self.record(due_ns, end_ns, outcome, statements, failed, retries);
         end_ns
     }
@@ -149,19 +181,30 @@ impl<'a, T: Target> Worker<'a, T> {
             retries,
             errors: &self.errors,
             reconnects: self.reconnects,
+            prepares: &self.prepares.took_ns,
+            turned_to_text: self.prepares.refused,
+            outage_ns: self.outage_ns.take(),
         };
         self.shared.recorder().record(self.number, &sample);
         self.errors.clear();
         self.reconnects = 0;
+        self.prepares.clear();
     }
 
-    /// Connects again, with growing pauses, until it works or there is nothing left to do. Returns the time.
+    /// Connects again, until it works or there is nothing left to do. Returns the time.
+    ///
+    /// The first attempt is made at once; the pauses before later ones grow until a transaction commits, since a server
+    /// may let a client in and still be of no use, as one that became a replica.
     fn reconnect(&mut self) -> u64 {
         self.shared.away.fetch_add(1, Ordering::Relaxed);
         let window = self.shared.recorder().window();
-        let mut pause = FIRST_PAUSE;
         let mut now_ns = self.shared.clock.now_ns();
         while now_ns < window.end_ns() && !self.shared.tickets.are_used_up() {
+            if let Some(pause) = self.pause {
+                let left = Duration::from_nanos(window.end_ns().saturating_sub(now_ns));
+                std::thread::sleep(pause.mul_f64(rand::random_range(0.5..=1.0)).min(left));
+            }
+            self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE)));
             match self.shared.target.connect() {
                 Ok(session) => {
                     self.session = Some(session);
@@ -174,10 +217,6 @@ impl<'a, T: Target> Worker<'a, T> {
             now_ns = self.shared.clock.now_ns();
             // Recorded at once, so that an outage shows in the interval in which it happens.
             self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
-            let left_ns = window.end_ns().saturating_sub(now_ns);
-            std::thread::sleep(pause.min(Duration::from_nanos(left_ns)));
-            pause = (pause * 2).min(LONGEST_PAUSE);
-            now_ns = self.shared.clock.now_ns();
         }
         self.shared.never_back.fetch_add(1, Ordering::Relaxed);
         self.shared.away.fetch_sub(1, Ordering::Relaxed);
@@ -216,10 +255,10 @@ impl<'a, S: Session> Attempt<'a, S> {
         self.now_ns = now_ns;
     }
 
-    /// Notes the error and leaves the transaction by ROLLBACK. Returns whether the connection was lost.
+    /// Notes the error and leaves the transaction by ROLLBACK. Returns whether the session must be replaced.
     fn give_up(&mut self, fault: &Fault, errors: &mut Vec<(ErrorKey, String)>) -> bool {
         errors.push(error(statement_name(self.plan, self.current), fault));
-        let mut lost = fault.class == FaultClass::ConnectionLost;
+        let mut lost = fault.class.ends_session();
         if self.open && !lost {
             self.sent.other += 1;
             if let Err(fault) = self.session.rollback() {

@@ -56,7 +56,7 @@ pub struct ErrorKey {
     /// The server's code; 0 where there is none, as for a connection that broke.
     pub code: i64,
     pub sqlstate: String,
-    /// What it means for the run: retried, connection lost, failed.
+    /// What it means for the run: retry, connection lost, failed and so on.
     pub class: &'static str,
     /// The statement that met it.
     pub statement: String,
@@ -82,7 +82,13 @@ pub struct Tally {
     pub retries: u64,
     /// Transactions given up.
     pub failed_transactions: u64,
+    /// Those given up for an error that is no failure.
+    pub ignored_transactions: u64,
     pub reconnects: u64,
+    /// Statements prepared on the way; in no count of statements.
+    pub prepares: u64,
+    /// Connections that met the server's limit of prepared statements and sent text from then on.
+    pub turned_to_text: u64,
     pub errors: BTreeMap<ErrorKey, ErrorCount>,
 }
 
@@ -93,7 +99,10 @@ impl Tally {
         self.failed_statements += more.failed_statements;
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
+        self.ignored_transactions += more.ignored_transactions;
         self.reconnects += more.reconnects;
+        self.prepares += more.prepares;
+        self.turned_to_text += more.turned_to_text;
         for (key, error) in &more.errors {
             self.add_error(key, error.count, &error.message);
         }
@@ -106,6 +115,11 @@ impl Tally {
                 self.errors.insert(key.clone(), ErrorCount { count, message: message.into() });
             }
         }
+    }
+
+    /// Transactions that ended, however they did.
+    pub fn ended_transactions(&self) -> u64 {
+        self.transactions + self.failed_transactions + self.ignored_transactions
     }
 
     /// Errors of every kind, retried ones included.
@@ -142,6 +156,10 @@ pub struct Measurement {
     pub panicked: u32,
     pub response: Histogram,
     pub statements: Vec<StatementLatency>,
+    /// What it took to prepare statements inside the window; a part of what their first executions took.
+    pub prepares: Histogram,
+    /// From the loss of a connection to the end of its worker's next transaction, of those that ended in the window.
+    pub outages: Histogram,
     pub series: Vec<Interval>,
     pub client: client::Usage,
     /// `None` for a target without counters.

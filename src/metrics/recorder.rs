@@ -77,6 +77,8 @@ pub enum Outcome {
     Committed,
     /// Given up, after retries or at once.
     Failed,
+    /// Given up for an error that is no failure.
+    Ignored,
     /// There was none: the sample only brings errors met outside of a transaction.
     Nothing,
 }
@@ -97,6 +99,11 @@ pub struct Sample<'a> {
     pub retries: u32,
     pub errors: &'a [(ErrorKey, String)],
     pub reconnects: u32,
+    /// Nanoseconds that each statement took that was prepared on the way.
+    pub prepares: &'a [u64],
+    pub turned_to_text: bool,
+    /// How long the worker had been without a transaction since its connection was lost, if this is its first one.
+    pub outage_ns: Option<u64>,
 }
 
 /// What a shard has collected of one interval.
@@ -122,6 +129,8 @@ struct Shard {
     spares: Vec<OpenInterval>,
     drained: Tally,
     statements: Vec<Histogram>,
+    prepares: Histogram,
+    outages: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
     /// Transactions of all phases that committed, and that failed.
@@ -137,6 +146,8 @@ impl Shard {
             spares: (0..SPARES).map(|_| OpenInterval::new()).collect(),
             drained: Tally::default(),
             statements: (0..statements).map(|_| Histogram::default()).collect(),
+            prepares: Histogram::default(),
+            outages: Histogram::default(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
@@ -158,6 +169,12 @@ impl Shard {
                         self.statements[usize::from(statement)].record(latency_ns);
                     }
                 }
+                for &took_ns in sample.prepares {
+                    self.prepares.record(took_ns);
+                }
+                if let Some(outage_ns) = sample.outage_ns {
+                    self.outages.record(outage_ns);
+                }
                 &mut open.tally
             }
         };
@@ -171,6 +188,7 @@ impl Shard {
                 self.failed += 1;
                 tally.failed_transactions += 1;
             }
+            Outcome::Ignored => tally.ignored_transactions += 1,
             Outcome::Nothing => {}
         }
         if !sample.errors.is_empty() || sample.reconnects > 0 {
@@ -181,6 +199,8 @@ impl Shard {
                 tally.add_error(key, 1, message);
             }
         }
+        tally.prepares += sample.prepares.len() as u64;
+        tally.turned_to_text += u64::from(sample.turned_to_text);
     }
 
     /// Takes one interval of a number below `before`. It neither allocates nor gives memory back, which the next sample
@@ -229,6 +249,8 @@ pub struct Remainder {
     pub warmup: Tally,
     pub drained: Tally,
     pub statements: Vec<Histogram>,
+    pub prepares: Histogram,
+    pub outages: Histogram,
 }
 
 impl Recorder {
@@ -296,11 +318,20 @@ impl Recorder {
 
     /// Everything that belongs to no interval, once the workers are done.
     pub fn finish(&self) -> Remainder {
-        let mut remainder = Remainder { warmup: Tally::default(), drained: Tally::default(), statements: Vec::new() };
+        let mut remainder = Remainder {
+            warmup: Tally::default(),
+            drained: Tally::default(),
+            statements: Vec::new(),
+            prepares: Histogram::default(),
+            outages: Histogram::default(),
+        };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
+            for (sum, part) in [(&mut remainder.prepares, &shard.prepares), (&mut remainder.outages, &shard.outages)] {
+                sum.add(part);
+            }
             for (statement, latency) in shard.statements.iter().enumerate() {
                 if remainder.statements.len() <= statement {
                     remainder.statements.push(Histogram::default());
@@ -337,6 +368,9 @@ mod tests {
             retries: 0,
             errors: &[],
             reconnects: 0,
+            prepares: &[],
+            turned_to_text: false,
+            outage_ns: None,
         }
     }
 

@@ -13,11 +13,14 @@ const STEAL_LIMIT: f64 = 0.05;
 /// Shorter than this a window says nothing of the CPU: the machine's counters go by hundredths of a second.
 const SHORTEST_CPU_S: f64 = 1.0;
 
-/// Class and statement of the errors that tell of connections.
-const LOST: &str = "connection lost";
+/// Classes and statement of the errors that tell of connections.
+const LOST: [&str; 2] = ["connection lost", "failover"];
 const CONNECT: &str = "connect";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
+
+/// Share of the connections' time that preparing statements may take unnoticed.
+const PREPARE_LIMIT: f64 = 0.01;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
@@ -38,8 +41,11 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(ending(report));
     findings.extend(errors(report));
+    findings.extend(ignored(report));
     findings.extend(lost_connections(report));
     findings.extend(cut_off(report));
+    findings.extend(prepares(report));
+    findings.extend(turned_to_text(report));
     findings.extend(client(report));
     findings
 }
@@ -48,9 +54,9 @@ fn sum(counts: &Counts, wanted: impl Fn(&ErrorEntry) -> bool) -> u64 {
     counts.errors.iter().filter(|error| wanted(error)).map(|error| error.count).sum()
 }
 
-/// Connections that broke in this span.
+/// Connections that broke in this span, or had to be left.
 fn lost(counts: &Counts) -> u64 {
-    sum(counts, |error| error.class == LOST && error.statement != CONNECT)
+    sum(counts, |error| LOST.contains(&error.class.as_str()) && error.statement != CONNECT)
 }
 
 /// Whether some connection was away for a part of the window.
@@ -68,11 +74,16 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
         0 => String::new(),
         before => format!(" ({before} of them before the window)"),
     };
+    let outage = &report.latency_us.outage;
+    let longest = match outage.count {
+        0 => String::new(),
+        _ => format!("; the longest was without a transaction for {:.2} s", outage.max / 1e6),
+    };
     were_away(report).then(|| {
         Finding::new(
             "connections-lost",
             format!(
-                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end",
+                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{longest}",
                 report.away
             ),
             "while a connection was away it sent nothing, and the rates are lower for it",
@@ -104,6 +115,38 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
         ),
         "do not quote these latencies; run longer (--time) so that what is cut off becomes small",
     ))
+}
+
+/// Statements are prepared on first use, which belongs into the warm-up.
+fn prepares(report: &RunReport) -> Option<Finding> {
+    let prepare = &report.latency_us.prepare;
+    let took_s = prepare.mean * prepare.count as f64 / 1e6;
+    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
+    (took_s > PREPARE_LIMIT * available_s).then(|| {
+        Finding::new(
+            "prepares-in-window",
+            format!(
+                "{} statements were prepared inside the window, for {:.1} % of the connections' time",
+                prepare.count,
+                100.0 * took_s / available_s
+            ),
+            "rates are lower and latencies higher for it; prepare in a warm-up (--warmup-time), or run longer",
+        )
+    })
+}
+
+fn turned_to_text(report: &RunReport) -> Option<Finding> {
+    let counts = [&report.warmup, &report.totals.counts, &report.drained];
+    let turned: u64 = counts.iter().map(|counts| counts.turned_to_text).sum();
+    (turned > 0).then(|| {
+        Finding::new(
+            "turned-to-text",
+            format!(
+                "{turned} connections met the server's limit of prepared statements (error 1461) and sent text from then on"
+            ),
+            "the figures mix both ways; raise max_prepared_stmt_count, or choose text by --db-ps-mode disable",
+        )
+    })
 }
 
 fn ending(report: &RunReport) -> Vec<Finding> {
@@ -175,8 +218,23 @@ fn errors(report: &RunReport) -> Option<Finding> {
     })
 }
 
+fn ignored(report: &RunReport) -> Option<Finding> {
+    let ignored = report.totals.counts.ignored_transactions;
+    (ignored > 0).then(|| {
+        Finding::new(
+            "ignored-transactions",
+            format!(
+                "{ignored} transactions were given up for errors that --ignore-errors {} names",
+                report.spec.ignore_errors
+            ),
+            "they are in no rate and in no latency, and count as no failure; see the errors by code",
+        )
+    })
+}
+
 fn client(report: &RunReport) -> Vec<Finding> {
     let client = &report.client;
+    let embedded = !report.target.url.starts_with("mysql:");
     if report.totals.elapsed_s < SHORTEST_CPU_S {
         return Vec::new();
     }
@@ -190,7 +248,10 @@ fn client(report: &RunReport) -> Vec<Finding> {
                 percent(client.process_share),
                 client.cores
             ),
-            "the server may be faster than these figures: use a larger client machine, or several",
+            match embedded {
+                true => "what is measured works inside oltpbench, so this is its limit too: only a faster machine shows more",
+                false => "the server may be faster than these figures: use a larger client machine, or several",
+            },
         ));
     } else if let Some(machine) = client.machine_share.filter(|&share| share >= MACHINE_LIMIT) {
         findings.push(Finding::new(
@@ -200,7 +261,12 @@ fn client(report: &RunReport) -> Vec<Finding> {
                 percent(machine),
                 percent(client.process_share / machine)
             ),
-            "something else runs here, such as the server itself: figures from a client machine of its own are higher",
+            match embedded {
+                true => "something else runs here and takes CPU time from what is measured: stop it",
+                false => {
+                    "something else runs here, such as the server itself: figures from a client machine of its own are higher"
+                }
+            },
         ));
     }
     if let Some(steal) = client.steal_share.filter(|&share| share >= STEAL_LIMIT) {

@@ -94,9 +94,11 @@ pub struct Spec {
     pub rand_parameters: RandParameters,
     pub rand_seed: u64,
     pub max_retries: u32,
+    /// As it was given: codes, or `all`.
+    pub ignore_errors: String,
     pub max_error_rate: f64,
     pub forced_shutdown_s: f64,
-    /// Those of the workload's own options that matter to a run.
+    /// Those of the workload's own options that matter to a run, and those that were given.
     pub options: Vec<WorkloadOption>,
 }
 
@@ -131,6 +133,8 @@ pub struct WorkloadOption {
     pub value: String,
     /// `default`, `profile` or `command line`.
     pub source: String,
+    /// Whether it only says how `prepare` makes tables. The run took them as they were.
+    pub of_prepare_only: bool,
 }
 
 /// What was measured.
@@ -140,6 +144,9 @@ pub struct Target {
     pub url: String,
     pub version: String,
     pub variables: BTreeMap<String, String>,
+    /// Statements that each connection of a run began with.
+    pub init_sql: Vec<String>,
+    pub statement_timeout_s: Option<f64>,
 }
 
 /// Where the load came from and what it cost there.
@@ -182,9 +189,15 @@ pub struct Counts {
     pub other: u64,
     pub retries: u64,
     pub failed_transactions: u64,
+    /// Transactions given up for an error that `ignore_errors` names.
+    pub ignored_transactions: u64,
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
     pub reconnects: u64,
+    /// Statements prepared on the way, which are in none of the counts above.
+    pub prepares: u64,
+    /// Connections that met the server's limit of prepared statements and sent text from then on.
+    pub turned_to_text: u64,
     pub errors: Vec<ErrorEntry>,
 }
 
@@ -212,6 +225,10 @@ pub struct ErrorEntry {
 pub struct Latencies {
     pub response: Latency,
     pub service: Latency,
+    /// Of preparing statements inside the window, which is also part of what their first executions took.
+    pub prepare: Latency,
+    /// From the loss of a connection to the end of its next transaction.
+    pub outage: Latency,
 }
 
 /// A latency distribution in microseconds.
@@ -296,7 +313,12 @@ impl RunReport {
             unfinished: measurement.unfinished,
             away: measurement.away,
             panicked: measurement.panicked,
-            latency_us: Latencies { service: response.clone(), response },
+            latency_us: Latencies {
+                service: response.clone(),
+                response,
+                prepare: Latency::new(&measurement.prepares),
+                outage: Latency::new(&measurement.outages),
+            },
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
@@ -347,10 +369,18 @@ impl Counts {
             other,
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
+            ignored_transactions: tally.ignored_transactions,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
             reconnects: tally.reconnects,
+            prepares: tally.prepares,
+            turned_to_text: tally.turned_to_text,
             errors: tally.errors.iter().map(|(key, error)| ErrorEntry::new(key, error)).collect(),
         }
+    }
+
+    /// Transactions that ended, however they did.
+    fn ended_transactions(&self) -> u64 {
+        self.transactions + self.failed_transactions + self.ignored_transactions
     }
 
     /// Share of transactions that failed for good, from 0 to 1.

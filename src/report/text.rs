@@ -46,6 +46,20 @@ fn trimmed(seconds: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// A text as one line that does nothing to a terminal: a server's message may hold line breaks and escape sequences.
+pub fn printable(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = String::new();
+    for character in words.chars() {
+        // The second are marks that turn the direction of what follows.
+        match character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            true => line.extend(character.escape_unicode()),
+            false => line.push(character),
+        }
+    }
+    line
+}
+
 /// The whole summary. `percentiles` are those to be shown, such as `[50, 95, 99, 99.9]`.
 pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let mut out = String::new();
@@ -65,7 +79,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
 fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     let spec = &report.spec;
     writeln!(out, "Setup:")?;
-    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {}", printable(&value));
     line("target:", report.target.url.clone())?;
     line("server:", report.target.version.clone())?;
     line("workload:", spec.workload.clone())?;
@@ -77,15 +91,21 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         }
     }
     let given = spec.options.iter().filter(|option| option.source == "command line");
-    let given: Vec<String> = given.map(|option| format!("{}={}", option.name, option.value)).collect();
-    if !given.is_empty() {
-        line("options given:", given.join(", "))?;
+    let (of_prepare, given): (Vec<_>, Vec<_>) = given.partition(|option| option.of_prepare_only);
+    for (name, options) in [("options given:", given), ("given, but for prepare only:", of_prepare)] {
+        let options: Vec<String> = options.iter().map(|option| format!("{}={}", option.name, option.value)).collect();
+        if !options.is_empty() {
+            line(name, options.join(", "))?;
+        }
     }
     line("threads:", spec.threads.to_string())?;
     if spec.warmup_time_s > 0.0 {
         line("warm-up:", format!("{} s", spec.warmup_time_s))?;
     }
     line("statements:", spec.protocol.clone())?;
+    for sql in &report.target.init_sql {
+        line("connections begin with:", sql.clone())?;
+    }
     line("ids, seed:", format!("{}, {}", spec.rand_type, spec.rand_seed))?;
     writeln!(out)
 }
@@ -108,6 +128,9 @@ fn statistics(out: &mut String, totals: &Totals) -> std::fmt::Result {
     line("read/write requests:", counts.read_write_requests, totals.rps, ", rps")?;
     line("queries:", counts.queries, totals.qps, ", qps")?;
     line("failed transactions:", counts.failed_transactions, per_second(counts.failed_transactions), "")?;
+    if counts.ignored_transactions > 0 {
+        line("ignored transactions:", counts.ignored_transactions, per_second(counts.ignored_transactions), "")?;
+    }
     line("retries:", counts.retries, per_second(counts.retries), "")?;
     line("reconnects:", counts.reconnects, per_second(counts.reconnects), "")?;
     let failed = counts.failed_attempts;
@@ -126,7 +149,7 @@ fn errors(out: &mut String, heading: &str, errors: &[ErrorEntry]) -> std::fmt::R
     for error in errors {
         let code = if error.code == 0 { "-".to_string() } else { error.code.to_string() };
         writeln!(out, "    {:>8}  {code:>6}  {:<16} {}", error.count, error.class, error.statement)?;
-        writeln!(out, "              {}", error.message)?;
+        writeln!(out, "              {}", printable(&error.message))?;
     }
     Ok(())
 }
@@ -145,8 +168,8 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
         ("ended during warm-up, not counted:", &report.warmup),
         ("ended after the window, not counted:", &report.drained),
     ] {
-        if outside.transactions + outside.failed_transactions > 0 {
-            writeln!(out, "    {name:<36} {}", outside.transactions + outside.failed_transactions)?;
+        if outside.ended_transactions() > 0 {
+            writeln!(out, "    {name:<36} {}", outside.ended_transactions())?;
         }
     }
     Ok(())
@@ -176,11 +199,12 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
     }
     writeln!(out, "\nStatements (ms):")?;
     writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
-    for statement in &report.statements {
-        let latency = &statement.latency_us;
+    let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
+    let prepare = Some(("prepare (in the above)", &report.latency_us.prepare));
+    for (name, latency) in statements.chain(prepare.filter(|(_, latency)| latency.count > 0)) {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
-        writeln!(out, "    {:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", statement.name, latency.count)?;
+        writeln!(out, "    {name:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", latency.count)?;
     }
     Ok(())
 }
@@ -208,8 +232,8 @@ fn findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
     }
     writeln!(out, "\nFindings:")?;
     for finding in findings {
-        writeln!(out, "    [{}] {}", finding.code, finding.message)?;
-        writeln!(out, "        {}", finding.advice)?;
+        writeln!(out, "    [{}] {}", finding.code, printable(&finding.message))?;
+        writeln!(out, "        {}", printable(&finding.advice))?;
     }
     Ok(())
 }
@@ -238,7 +262,10 @@ mod tests {
             failed_statements: Statements { reads: 28, writes: 3, other: 6 },
             retries: 3,
             failed_transactions: 2,
+            ignored_transactions: 0,
             reconnects: 0,
+            prepares: 101,
+            turned_to_text: 0,
             errors: [(key, error)].into(),
         }
     }
@@ -275,18 +302,22 @@ mod tests {
             },
             rand_seed: 42,
             max_retries: 10,
+            ignore_errors: String::new(),
             max_error_rate: 0.01,
             forced_shutdown_s: 10.0,
             options: vec![WorkloadOption {
                 name: "point_selects".into(),
                 value: "10".into(),
                 source: "command line".into(),
+                of_prepare_only: false,
             }],
         };
         let target = Target {
             url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
             version: "MariaDB 10.11".into(),
             variables: Default::default(),
+            init_sql: Vec::new(),
+            statement_timeout_s: None,
         };
         let measurement = Measurement {
             started_at: SystemTime::UNIX_EPOCH,
@@ -303,6 +334,8 @@ mod tests {
                 kind: "read",
                 latency: latencies(100..=199),
             }],
+            prepares: latencies(300..=400),
+            outages: Histogram::default(),
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,
@@ -345,6 +378,30 @@ mod tests {
         let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");
+    }
+
+    #[test]
+    fn advice_names_a_server_only_where_there_is_one() {
+        let advice = |url: &str, process_share, machine_share| {
+            let mut report = report();
+            report.target.url = url.into();
+            report.client =
+                crate::report::Client { process_share, machine_share: Some(machine_share), ..report.client };
+            let findings = crate::report::findings::find(&report);
+            findings.into_iter().find(|finding| finding.code.starts_with("client-")).unwrap().advice
+        };
+        for (process_share, machine_share) in [(0.9, 0.95), (0.5, 0.99)] {
+            assert!(advice("mysql://u@h:3306/d", process_share, machine_share).contains("server"));
+            assert!(!advice("sqlite:a.sqlite", process_share, machine_share).contains("server"));
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_line_and_harmless() {
+        assert_eq!(printable("a\r\n  b\tc"), "a b c");
+        assert_eq!(printable("\u{1b}[31mred\u{7}"), "\\u{1b}[31mred\\u{7}");
+        assert_eq!(printable("a\u{202e}b\u{9b}2J"), "a\\u{202e}b\\u{9b}2J");
+        assert_eq!(printable("der Schlüssel 'x' — doppelt"), "der Schlüssel 'x' — doppelt");
     }
 
     #[test]

@@ -1,20 +1,25 @@
 //! What a worker measures: a plan's statements played on a [`Connection`].
 //!
 //! Statements are prepared on first use, each for each of its tables. Where they are sent as text, their literals are
-//! written straight into the packet. BEGIN, COMMIT and ROLLBACK are text, since MySQL does not prepare BEGIN.
+//! written straight into the packet. BEGIN, COMMIT and ROLLBACK are text, since MySQL does not prepare BEGIN. A session
+//! that the server lets prepare no more sends text from then on.
 //!
 //! Must not import: sqlx, which is for the control connection.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::connection::Connection;
 use crate::spec::Protocol;
-use crate::target::{Dialect, Fault, FaultClass, Session, placeholders, render_text};
+use crate::target::{Dialect, Fault, FaultClass, Prepares, Session, placeholders, render_text};
 use crate::workload::plan::{Call, Plan};
 
 /// A number that no server gives a statement: MariaDB uses it for the statement prepared last
 /// (kb:com_stmt_execute).
 const NOT_PREPARED: u32 = u32::MAX;
+
+/// ER_MAX_PREPARED_STMT_COUNT_REACHED.
+const TOO_MANY_STATEMENTS: i64 = 1461;
 
 /// What all sessions of a target share: the plan, and what can be known of its texts beforehand.
 pub struct Statements {
@@ -22,42 +27,57 @@ pub struct Statements {
     protocol: Protocol,
     /// Of each statement the number of its first text; those of its other tables follow.
     first: Vec<usize>,
-    /// Of each text where its placeholders are; nothing for those that are prepared.
+    /// Of each text where its placeholders are.
     placeholders: Vec<Box<[usize]>>,
 }
 
 impl Statements {
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     pub fn new(plan: Arc<Plan>, protocol: Protocol) -> Statements {
         let mut first = Vec::with_capacity(plan.statements.len());
         let mut all = Vec::with_capacity(plan.instances());
         for statement in &plan.statements {
             first.push(all.len());
-            let prepared = protocol == Protocol::Prepared && statement.prepared;
-            let places = |sql: &Arc<str>| if prepared { Box::default() } else { placeholders(sql).collect() };
-            all.extend(statement.sql.iter().map(places));
+            all.extend(statement.sql.iter().map(|sql| placeholders(sql).collect()));
         }
         Statements { plan, protocol, first, placeholders: all }
     }
 }
 
 pub struct MySqlSession {
-    connection: Connection,
+    connection: Connection<'static>,
     statements: Arc<Statements>,
+    protocol: Protocol,
     /// The server's number of each text.
     prepared: Vec<u32>,
+    prepares: Prepares,
 }
 
 impl MySqlSession {
-    pub fn new(connection: Connection, statements: Arc<Statements>) -> MySqlSession {
+    pub fn new(connection: Connection<'static>, statements: Arc<Statements>) -> MySqlSession {
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
-        MySqlSession { connection, statements, prepared }
+        let protocol = statements.protocol;
+        MySqlSession { connection, statements, protocol, prepared, prepares: Prepares::default() }
     }
 
-    /// Prepares the text of a call.
+    /// Prepares the text of a call; `None` if the server's limit is reached, for this session from now on.
     #[cold]
-    fn prepare(&mut self, call: &Call<'_>, text: usize) -> Result<u32, Fault> {
+    fn prepare(&mut self, call: &Call<'_>, text: usize) -> Result<Option<u32>, Fault> {
         let plan = &self.statements.plan;
-        let statement = self.connection.prepare(plan.sql(call))?;
+        let began = Instant::now();
+        let statement = match self.connection.prepare(plan.sql(call)) {
+            Err(fault) if fault.code == TOO_MANY_STATEMENTS => {
+                self.protocol = Protocol::Text;
+                self.prepares.refused = true;
+                return Ok(None);
+            }
+            prepared => prepared?,
+        };
+        // 64 bits of nanoseconds last for 584 years.
+        self.prepares.took_ns.push(began.elapsed().as_nanos() as u64);
         let given = call.arguments.iter().count();
         if usize::from(statement.parameters) != given {
             let name = &plan.statements[call.statement].name;
@@ -72,7 +92,14 @@ impl MySqlSession {
             });
         }
         self.prepared[text] = statement.statement;
-        Ok(statement.statement)
+        Ok(Some(statement.statement))
+    }
+
+    fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<(), Fault> {
+        let Statements { plan, placeholders, .. } = &*self.statements;
+        let places = placeholders[text].iter().copied();
+        let write = |out: &mut Vec<u8>| render_text(plan.sql(call), places, call.arguments, Dialect::MySql, out);
+        self.connection.query_with(write).map(drop)
     }
 }
 
@@ -82,19 +109,20 @@ impl Session for MySqlSession {
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        let Statements { plan, protocol, first, placeholders } = &*self.statements;
+        let Statements { plan, first, .. } = &*self.statements;
         // Tables are numbered from 1.
         let text = first[call.statement] + call.table as usize - 1;
-        if *protocol == Protocol::Text || !plan.statements[call.statement].prepared {
-            let places = placeholders[text].iter().copied();
-            let write = |out: &mut Vec<u8>| render_text(plan.sql(&call), places, call.arguments, Dialect::MySql, out);
-            return self.connection.query_with(write).map(drop);
+        if self.protocol == Protocol::Text || !plan.statements[call.statement].prepared {
+            return self.execute_text(&call, text);
         }
         let statement = match self.prepared[text] {
             NOT_PREPARED => self.prepare(&call, text)?,
-            statement => statement,
+            statement => Some(statement),
         };
-        self.connection.execute(statement, call.arguments).map(drop)
+        match statement {
+            Some(statement) => self.connection.execute(statement, call.arguments).map(drop),
+            None => self.execute_text(&call, text),
+        }
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
@@ -103,5 +131,13 @@ impl Session for MySqlSession {
 
     fn rollback(&mut self) -> Result<(), Fault> {
         self.connection.query("ROLLBACK").map(drop)
+    }
+
+    fn take_prepares(&mut self, prepares: &mut Prepares) {
+        // Almost always there is nothing, since a statement is prepared once.
+        if !self.prepares.is_empty() {
+            prepares.took_ns.append(&mut self.prepares.took_ns);
+            prepares.refused |= std::mem::take(&mut self.prepares.refused);
+        }
     }
 }
