@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use support::Server;
-use support::program::{fail, oltpbench, output, report_of, succeed, text};
+use support::program::{fail, oltpbench, report_of, succeed, text};
 
 /// Servers that are installed; the support module says loudly which are not.
 fn servers(arguments: &[&str]) -> Vec<Server> {
@@ -56,7 +56,9 @@ fn check(url: &str, arguments: &[&str]) -> Said {
 #[track_caller]
 fn a_run_agrees(server: &Server, arguments: &[&str]) -> Said {
     let said = check(&server.url(), arguments);
-    let run = output(&[&["run", "--url", &server.url(), "--events", "20", "--time", "0"], arguments].concat());
+    let url = server.url();
+    let run = [&["run", "--url", &url, "--events", "20", "--time", "0"], arguments].concat();
+    let run = oltpbench(&run).output().unwrap();
     assert_eq!(said.code, run.status.code(), "{}\n{}", said.text, text(&run.stderr));
     let fails = said.text.ends_with("this run would fail.\n");
     assert_eq!(fails, said.code == Some(1), "{}", said.text);

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::program::{fail, output, succeed, text};
+use support::program::{OutputAssertExt, fail, offered_options, oltpbench, report, succeed, text};
 
 #[test]
 fn every_command_has_help_with_an_example() {
@@ -32,7 +32,7 @@ fn help_lists_the_options_of_the_workload_that_was_chosen() {
 fn dashes_and_underscores_are_the_same_in_option_names() {
     let arguments =
         ["run", "--url", "simulated:", "--table_size=500", "--point_selects", "3", "--skip_trx", "--events=5"];
-    let report = support::program::report(&arguments);
+    let report = report(&arguments);
     assert_eq!(report["totals"]["reads"], 5 * 7);
     assert_eq!(report["totals"]["other"], 0);
 }
@@ -71,8 +71,7 @@ fn a_user_of_sysbench_is_shown_the_way() {
         assert_eq!(message.lines().count(), 1, "{message}");
     }
     for arguments in [["--mode", "oltp_insert"], ["--workload", "insert"]] {
-        let report =
-            support::program::report(&[&["run", "--url", "simulated:", "--events", "3"], &arguments[..]].concat());
+        let report = report(&[&["run", "--url", "simulated:", "--events", "3"], &arguments[..]].concat());
         assert_eq!(report["spec"]["workload"], "oltp_insert");
         assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
     }
@@ -108,9 +107,7 @@ fn wrong_values_are_refused_with_their_bounds() {
         let option_value = format!("{option}={value}");
         let url: &[&str] = if option == "--url" { &[] } else { &["--url", "simulated:"] };
         let arguments = [&["run", option_value.as_str()], url].concat();
-        let output = output(&arguments);
-        let message = text(&output.stderr);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{option_value}: {message}");
+        let message = text(&oltpbench(&arguments).assert().code(vec![1, 2]).get_output().stderr);
         assert!(message.contains(part), "{option_value}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
@@ -121,7 +118,7 @@ fn wrong_values_are_refused_with_their_bounds() {
 #[test]
 fn options_that_only_prepare_looks_at_are_accepted_and_told_apart() {
     let arguments = ["run", "--url", "simulated:", "--events", "5", "--secondary", "--range-size", "7"];
-    let (report, output) = support::program::report_of(support::program::oltpbench(&arguments));
+    let (report, output) = support::program::report_of(oltpbench(&arguments));
     let text = text(&output.stdout);
     let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
     assert!(line("options given:").ends_with(" range_size=7"), "{text}");
@@ -138,7 +135,7 @@ fn options_that_only_prepare_looks_at_are_accepted_and_told_apart() {
 #[test]
 fn a_seed_is_exact_in_every_reader_of_json() {
     for seed in [&["--rand-seed", "9007199254740991"][..], &[]] {
-        let report = support::program::report(&[&["run", "--url", "simulated:", "--events", "5"], seed].concat());
+        let report = report(&[&["run", "--url", "simulated:", "--events", "5"], seed].concat());
         let written = report["spec"]["rand_seed"].as_u64().unwrap();
         assert!((1..1 << 53).contains(&written), "{written}");
         assert!(seed.is_empty() || written == (1 << 53) - 1);
@@ -159,7 +156,7 @@ fn more_threads_than_the_machine_can_hold_are_refused_before_one_is_made() {
 #[test]
 fn a_profiles_options_are_spelt_as_the_workloads_are() {
     let arguments = ["run", "--profile", "aurora-whitepaper", "--url", "simulated:", "--events", "5"];
-    let report = support::program::report(&[&arguments[..], &["--threads", "1", "--point-selects", "3"]].concat());
+    let report = report(&[&arguments[..], &["--threads", "1", "--point-selects", "3"]].concat());
     let changed = report["spec"]["profile"]["changed"].as_array().unwrap();
     let named = |option: &serde_json::Value, key: &str| option[key].as_str().unwrap().to_string();
     let changed: Vec<String> = changed.iter().map(|change| named(change, "option")).collect();
@@ -194,17 +191,8 @@ fn a_shown_workload_can_be_run_from_its_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("mine.yaml");
     std::fs::write(&file, succeed(&["workloads", "show", "oltp_read_write"])).unwrap();
-    let report = support::program::report(&[
-        "run",
-        "--workload",
-        file.to_str().unwrap(),
-        "--url",
-        "simulated:",
-        "--events",
-        "10",
-        "--time",
-        "0",
-    ]);
+    let report =
+        report(&["run", "--workload", file.to_str().unwrap(), "--url", "simulated:", "--events", "10", "--time", "0"]);
     assert_eq!(report["totals"]["queries"], 200);
 }
 
@@ -222,8 +210,7 @@ fn an_option_of_a_workload_cannot_take_the_name_of_one_of_oltpbenchs() {
 fn a_reader_that_goes_away_costs_no_measurement() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json");
-    let mut command =
-        support::program::oltpbench(&["run", "--url", "simulated:", "--time", "0.5", "--report-interval", "0.1"]);
+    let mut command = oltpbench(&["run", "--url", "simulated:", "--time", "0.5", "--report-interval", "0.1"]);
     command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
@@ -251,7 +238,7 @@ fn text_that_cannot_be_written_is_a_failure_whatever_the_command() {
         let takes_size = matches!(command, ["prepare" | "prewarm" | "check" | "cleanup"] | ["run", "--events", ..]);
         let arguments = if takes_size { [command, &size].concat() } else { command.to_vec() };
         let full = std::fs::File::create("/dev/full").unwrap();
-        let output = support::program::oltpbench(&arguments).stdout(full).output().unwrap();
+        let output = oltpbench(&arguments).stdout(full).output().unwrap();
         let message = text(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{command:?}: {message}");
         assert_eq!(message.matches("standard output could not be written").count(), 1, "{command:?}: {message}");
@@ -263,12 +250,74 @@ fn a_password_in_the_url_is_noted_where_others_could_see_it() {
     let url = "mysql://user:hunter2@127.0.0.1:1/d";
     let message = fail(1, &["run", "--url", url]);
     assert!(message.contains("OLTPBENCH_PASSWORD") && !message.contains("hunter2"), "{message}");
-    let output = support::program::oltpbench(&["run"]).env("OLTPBENCH_URL", url).output().unwrap();
+    let output = oltpbench(&["run"]).env("OLTPBENCH_URL", url).output().unwrap();
     assert!(!text(&output.stderr).contains("other users"), "{}", text(&output.stderr));
 }
 
 #[test]
 fn output_has_no_colour_when_it_is_no_terminal() {
-    let output = output(&["run", "--url", "simulated:", "--events", "10"]);
+    let output = oltpbench(&["run", "--url", "simulated:", "--events", "10"]).output().unwrap();
     assert!(!text(&output.stdout).contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'));
+}
+
+#[test]
+fn the_whitepapers_profile_is_what_each_of_its_clients_ran() {
+    let both = [
+        ("time", "600"),
+        ("events", "0"),
+        ("warmup-time", "0"),
+        ("db-ps-mode", "disable"),
+        ("tables", "250"),
+        ("table-size", "25000"),
+        ("one-table", "on"),
+        ("range-selects", "off"),
+        ("skip-trx", "off"),
+    ];
+    let reads = [("threads", "500"), ("rand-type", "special"), ("point-selects", "10")];
+    let writes = [
+        ("threads", "1000"),
+        ("rand-type", "uniform"),
+        ("point-selects", "0"),
+        ("index-updates", "1"),
+        ("non-index-updates", "1"),
+        ("delete-inserts", "1"),
+    ];
+    for (mode, own) in [("read-only", &reads[..]), ("read-write", &writes[..])] {
+        let arguments = ["--mode", mode, "--profile", "aurora-whitepaper", "--help"];
+        let offered = offered_options(&succeed(&[&["run"], &arguments[..]].concat()));
+        for &(option, value) in both.iter().chain(own) {
+            assert_eq!(offered.get(option).map(String::as_str), Some(value), "{mode} --{option}");
+        }
+        // A load takes the tables of the profile, but not its threads.
+        let offered = offered_options(&succeed(&[&["prepare"], &arguments[..]].concat()));
+        assert_eq!((offered["tables"].as_str(), offered["threads"].as_str()), ("250", "8"), "{mode}");
+    }
+}
+
+#[test]
+fn the_percentiles_that_were_asked_for_are_shown_and_no_others() {
+    let arguments = ["run", "--url", "simulated:?service-time=1ms", "--mode", "point-select", "--time", "0.5"];
+    let interval = ["--report-interval", "0.1"];
+    let shown = |list: &str| succeed(&[&arguments[..], &interval, &["--percentile", list]].concat());
+    let of_latency = |shown: &str| -> Vec<String> {
+        let lines = shown.split("Latency (ms):").nth(1).unwrap().lines();
+        let names = lines.filter_map(|line| line.split_whitespace().next());
+        names.filter(|name| name.starts_with('p')).take_while(|name| name.ends_with(':')).map(str::to_string).collect()
+    };
+    let several = shown("1,95,99.99");
+    assert_eq!(of_latency(&several), ["p1:", "p95:", "p99.99:"], "{several}");
+    assert!(several.contains(" lat (ms,95%): "), "{several}");
+    let others = shown("25,75");
+    assert_eq!(of_latency(&others), ["p25:", "p75:"], "{others}");
+    assert!(others.contains(" lat (ms,75%): ") && !others.contains("(ms,95%)"), "{others}");
+}
+
+#[test]
+fn a_password_can_be_asked_for_only_at_a_terminal() {
+    let program = oltpbench(&[]);
+    let mut command = std::process::Command::new("setsid");
+    command.arg("--wait").arg(program.get_program()).args(["run", "--user", "u", "--ask-password"]);
+    let message = text(&command.stdin(std::process::Stdio::null()).assert().code(2).get_output().stderr);
+    assert!(message.contains("no password could be asked for"), "{message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
 }

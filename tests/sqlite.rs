@@ -3,7 +3,7 @@
 mod support;
 
 use sqlx::Connection;
-use support::program::{count, fail, output, report, succeed, text};
+use support::program::{count, fail, oltpbench, report, succeed, text};
 
 /// A folder with a prepared database.
 struct Database {
@@ -123,7 +123,7 @@ fn every_workload_runs_on_the_tables_that_its_own_prepare_made() {
 fn the_default_target_is_announced_in_the_first_line() {
     let folder = tempfile::tempdir().unwrap();
     let program = |arguments: &[&str]| {
-        let output = support::program::oltpbench(arguments).current_dir(folder.path()).output().unwrap();
+        let output = oltpbench(arguments).current_dir(folder.path()).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
@@ -241,7 +241,7 @@ fn a_message_with_line_breaks_and_escape_sequences_is_one_printable_line() {
         execute(&database, &trigger);
     }
     let arguments = ["run", "--mode", "update-index", "--url", &database.url, "--events", "20", "--time", "0"];
-    let output = output(&[&arguments[..], &SMALL[..]].concat());
+    let output = oltpbench(&[&arguments[..], &SMALL[..]].concat()).output().unwrap();
     let shown = text(&output.stdout);
     assert!(shown.contains("first second \\u{1b}[2Jthird\n") && !shown.contains('\u{1b}'), "{shown}");
 }
@@ -259,9 +259,7 @@ fn a_file_that_is_no_database_is_refused() {
 
 #[test]
 fn demo_shows_two_reports_and_what_to_type_next() {
-    let output = output(&["demo"]);
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{shown}\n{}", text(&output.stderr));
+    let shown = succeed(&["demo"]);
     assert_eq!(shown.matches("SQL statistics:").count(), 2, "{shown}");
     assert!(shown.contains("OLTPBENCH_URL"), "{shown}");
 }

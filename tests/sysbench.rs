@@ -11,7 +11,7 @@ use std::process::Command;
 
 use support::Server;
 use support::null_server::{Behaviour, NullServer};
-use support::program::{report, succeed, text};
+use support::program::{offered_options, report, succeed, text};
 
 /// Runs sysbench on the server at a port; `None` if it is not installed.
 fn sysbench(port: u16, arguments: &[&str]) -> Option<String> {
@@ -347,24 +347,6 @@ fn sysbench_options(help: &str) -> BTreeMap<String, String> {
         Some((option[..end].replace('_', "-"), default.to_string()))
     };
     help.lines().filter_map(option).collect()
-}
-
-/// Name and default of each option in a part of our help.
-fn offered_options(help: &str) -> BTreeMap<String, String> {
-    let mut texts: Vec<(String, String)> = Vec::new();
-    for line in help.lines() {
-        let line = line.trim();
-        let option = line.strip_prefix("--").or(line.strip_prefix("-h, --"));
-        match (option, texts.last_mut()) {
-            (Some(option), _) => {
-                texts.push((option.split([' ', '[']).next().unwrap().into(), option.into()));
-            }
-            (None, Some((_, text))) => text.extend([" ", line]),
-            (None, None) => {}
-        }
-    }
-    let default = |text: &str| Some(text.split("[default: ").nth(1)?.split(']').next()?.to_string());
-    texts.into_iter().map(|(option, text)| (option, default(&text).unwrap_or_default())).collect()
 }
 
 #[test]

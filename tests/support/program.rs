@@ -1,8 +1,10 @@
 //! Runs the built `oltpbench` and reads its JSON report.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
 
+pub use assert_cmd::assert::OutputAssertExt;
 use serde_json::Value;
 
 /// The program, in an environment that no developer's settings reach.
@@ -12,22 +14,16 @@ pub fn oltpbench(arguments: &[&str]) -> Command {
     command
 }
 
-pub fn output(arguments: &[&str]) -> Output {
-    oltpbench(arguments).output().expect("the built program starts")
-}
-
 /// Standard output of a call that must succeed.
+#[track_caller]
 pub fn succeed(arguments: &[&str]) -> String {
-    let output = output(arguments);
-    assert!(output.status.success(), "{arguments:?}\n{}\n{}", text(&output.stdout), text(&output.stderr));
-    text(&output.stdout)
+    text(&oltpbench(arguments).assert().success().get_output().stdout)
 }
 
 /// The error line of a call that must fail with `code`.
+#[track_caller]
 pub fn fail(code: i32, arguments: &[&str]) -> String {
-    let output = output(arguments);
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{stdout}\n{stderr}");
+    let stderr = text(&oltpbench(arguments).assert().code(code).get_output().stderr);
     assert!(!stderr.contains("panicked"), "{stderr}");
     stderr
 }
@@ -48,10 +44,29 @@ pub fn document(file: &Path, output: &Output) -> Value {
 }
 
 /// The document of a run that must succeed.
+#[track_caller]
 pub fn report(arguments: &[&str]) -> Value {
     let (document, output) = report_of(oltpbench(arguments));
-    assert!(output.status.success(), "{arguments:?}\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    output.assert().success();
     document
+}
+
+/// Name and default of each option in a part of our help.
+pub fn offered_options(help: &str) -> BTreeMap<String, String> {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for line in help.lines() {
+        let line = line.trim();
+        let option = line.strip_prefix("--").or(line.strip_prefix("-h, --"));
+        match (option, texts.last_mut()) {
+            (Some(option), _) => {
+                texts.push((option.split([' ', '[']).next().unwrap().into(), option.into()));
+            }
+            (None, Some((_, text))) => text.extend([" ", line]),
+            (None, None) => {}
+        }
+    }
+    let default = |text: &str| Some(text.split("[default: ").nth(1)?.split(']').next()?.to_string());
+    texts.into_iter().map(|(option, text)| (option, default(&text).unwrap_or_default())).collect()
 }
 
 pub fn text(bytes: &[u8]) -> String {
