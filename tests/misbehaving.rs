@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use support::null_server::{Behaviour, NullServer};
+use support::null_server::{self, Behaviour, NullServer};
 use support::program::{count, fail, oltpbench, report, report_of, text};
 
 fn start(behaviour: Behaviour) -> NullServer {
@@ -187,4 +187,53 @@ fn every_error_of_the_server_is_counted_once() {
             assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         }
     }
+}
+
+#[test]
+fn a_conflict_costs_a_rollback_and_the_same_transaction_again() {
+    // A deadlock, a lock that took too long, and MariaDB's record that changed since it was read.
+    for (code, sqlstate) in [(1213, "40001"), (1205, "HY000"), (1020, "HY000")] {
+        let server = start(Behaviour::ErrorOnceAt("UPDATE", code, sqlstate));
+        let arguments = ["run", "--mode", "read-write", "--url", &server.url(), "--events", "1", "--time", "0"];
+        let run = report(&[&arguments[..], &["--db-ps-mode", "disable"]].concat());
+        assert_eq!(server.sent().errors, 1);
+        let heard = server.heard();
+        let begin = heard.iter().position(|text| text == "BEGIN").unwrap();
+        let rollback = heard.iter().position(|text| text == "ROLLBACK").unwrap();
+        let (first, second) = (&heard[begin..rollback], &heard[rollback + 1..]);
+        let commit = second.iter().position(|text| text == "COMMIT").unwrap();
+        assert!(first.last().unwrap().starts_with("UPDATE"), "{first:?}");
+        assert!(second[..commit].starts_with(first), "other arguments were sent: {first:?}\n{second:?}");
+        // BEGIN, 14 reads, 4 writes and COMMIT; before it BEGIN, 14 reads, the update that failed and ROLLBACK.
+        assert_eq!((commit + 1, first.len()), (20, 16), "{heard:?}");
+        let totals = &run["totals"];
+        let names = ["transactions", "retries", "failed_transactions", "reads", "writes", "other"];
+        assert_eq!(names.map(|name| count(totals, name)), [1, 1, 0, 14, 4, 2], "{totals}");
+        let failed = ["reads", "writes", "other"].map(|name| count(&totals["failed_attempts"], name));
+        assert_eq!(failed, [14, 1, 2], "{totals}");
+        let error = &totals["errors"][0];
+        assert_eq!((count(error, "code"), count(error, "count")), (u64::from(code), 1), "{totals}");
+        assert_eq!(error["class"], "retry");
+    }
+}
+
+#[test]
+fn the_servers_counters_are_told_as_what_they_rose_by_and_levels_are_left_out() {
+    let server = start(Behaviour::Prompt);
+    let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--time", "1"];
+    // On a busy machine a first reading may come too late to be of use; then they are not told at all.
+    let counters =
+        (0..20).map(|_| report(&arguments)["server"]["counters"].take()).find(|counters| !counters.is_null());
+    let [(name, first), _] = null_server::status(1);
+    let [(_, second), _] = null_server::status(2);
+    assert_eq!(counters, Some(serde_json::json!({ name: second - first })));
+}
+
+#[test]
+fn two_hundred_logins_do_not_meet_a_server_at_once() {
+    let server = start(Behaviour::GreetingAfter(Duration::from_millis(30)));
+    let arguments = ["run", "--mode", "point-select", "--url", &server.url(), "--events", "1000", "--time", "0"];
+    report(&[&arguments[..], &["--threads", "200"]].concat());
+    let most = server.sent().most_at_once;
+    assert!((1..=32).contains(&most), "{most} of 200 connections at once");
 }

@@ -2,17 +2,20 @@
 //! measurement on it is one of the client alone. For tests it also misbehaves in ways that real servers cannot be told to.
 //!
 //! It greets as MySQL 8.0 would, lets everybody in, answers each SELECT with one row of one column (sysbench's `c`) and
-//! everything else with OK. Three questions that `oltpbench run` asks before it measures have answers of their own: for
+//! everything else with OK. Its status is what [`status`] says. Three questions that `oltpbench run` asks before it measures have answers of their own: for
 //! each table that one asks about there is one, with the ids 1 to [`TABLE_ROWS`]. A thread serves a connection; a
 //! command costs it one read and one write.
 //!
 //! Packets are those of dev.mysql.com/doc/dev/mysql-server/latest/PAGE_PROTOCOL.html, written down anew, so that a
 //! mistake of the client is not made here too.
 
+use std::cell::Cell;
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 /// The default of `--table-size`, which the tables claim to have.
 pub const TABLE_ROWS: u64 = 25_000;
@@ -39,6 +42,10 @@ pub enum Behaviour {
     CloseAfter(u64),
     /// Answers each so many-th command with an error of this number and SQLSTATE.
     ErrorEach(u64, u16, &'static str),
+    /// Answers the first command of a connection that begins with this word with such an error, and remembers all texts.
+    ErrorOnceAt(&'static str, u16, &'static str),
+    /// Takes so long to let a client in.
+    GreetingAfter(Duration),
 }
 
 /// What was sent over all connections that have ended.
@@ -47,8 +54,10 @@ pub struct Sent {
     pub connections: u64,
     /// Rows of column `c`, which is one for each statement of a point select.
     pub rows: u64,
-    /// Errors that [`Behaviour::ErrorEach`] asks for.
+    /// Errors that the behaviour asks for.
     pub errors: u64,
+    /// The most clients that were waiting to be let in at any moment.
+    pub most_at_once: u64,
 }
 
 /// A null server, which listens until the process ends.
@@ -62,6 +71,15 @@ struct State {
     /// Connections that are open, and what those that are not have been sent.
     open_and_sent: Mutex<(u64, Sent)>,
     closed: Condvar,
+    waiting: AtomicU64,
+    most_waiting: AtomicU64,
+    /// The texts of connections that have ended.
+    heard: Mutex<Vec<String>>,
+}
+
+/// A counter and a level of SHOW GLOBAL STATUS, as a connection is told when it asks for so many-th time.
+pub fn status(time: u64) -> [(&'static str, u64); 2] {
+    [("Com_select", 1000 * time * time), ("Threads_running", 10 * time)]
 }
 
 impl NullServer {
@@ -87,29 +105,39 @@ impl NullServer {
     pub fn sent(&self) -> Sent {
         let state = self.state.open_and_sent.lock().unwrap_or_else(PoisonError::into_inner);
         let state = self.state.closed.wait_while(state, |(open, _)| *open > 0);
-        state.unwrap_or_else(PoisonError::into_inner).1
+        let sent = state.unwrap_or_else(PoisonError::into_inner).1;
+        Sent { most_at_once: self.state.most_waiting.load(Ordering::Relaxed), ..sent }
+    }
+
+    /// The texts of all connections that have ended, one connection after the other.
+    pub fn heard(&self) -> Vec<String> {
+        self.state.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 fn accept(listener: &TcpListener, behaviour: Behaviour, state: &Arc<State>) {
     for stream in listener.incoming().flatten() {
         state.open_and_sent.lock().unwrap_or_else(PoisonError::into_inner).0 += 1;
+        let waiting = state.waiting.fetch_add(1, Ordering::Relaxed) + 1;
+        state.most_waiting.fetch_max(waiting, Ordering::Relaxed);
         let ended = Arc::clone(state);
         let serve = move || {
-            let mut connection = Connection::new(stream, behaviour);
+            let mut connection = Connection::new(stream, behaviour, &ended);
             // A client that goes away without a word is as good as one that quits.
             let _ = connection.serve();
-            ended.end(&connection.sent);
+            ended.end(&connection.sent, connection.heard);
         };
         if thread::Builder::new().stack_size(STACK_BYTES).spawn(serve).is_err() {
             // The stream was dropped with the closure.
-            state.end(&Sent::default());
+            state.waiting.fetch_sub(1, Ordering::Relaxed);
+            state.end(&Sent::default(), Vec::new());
         }
     }
 }
 
 impl State {
-    fn end(&self, sent: &Sent) {
+    fn end(&self, sent: &Sent, heard: Vec<String>) {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner).extend(heard);
         let mut state = self.open_and_sent.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 -= 1;
         state.1.connections += sent.connections;
@@ -146,22 +174,27 @@ const COLLATION: u8 = 45;
 const TYPE_STRING: u8 = 0xfe;
 
 struct Connection {
+    state: Arc<State>,
     requests: Requests,
     behaviour: Behaviour,
     commands: u64,
     sent: Sent,
+    /// Texts of [`Behaviour::ErrorOnceAt`].
+    heard: Vec<String>,
     answers: Answers,
     /// For each prepared statement whether it is a SELECT.
     statements: Vec<bool>,
 }
 
 impl Connection {
-    fn new(stream: TcpStream, behaviour: Behaviour) -> Connection {
+    fn new(stream: TcpStream, behaviour: Behaviour, state: &Arc<State>) -> Connection {
         Connection {
+            state: Arc::clone(state),
             requests: Requests { stream, buffer: vec![0; 16 << 10], start: 0, end: 0 },
             behaviour,
             commands: 0,
             sent: Sent { connections: 1, ..Sent::default() },
+            heard: Vec::new(),
             answers: Answers::new(false),
             statements: Vec::new(),
         }
@@ -169,9 +202,12 @@ impl Connection {
 
     fn serve(&mut self) -> io::Result<()> {
         self.requests.stream.set_nodelay(true)?;
-        if !self.greet()? {
-            return Ok(());
-        }
+        let let_in = self.greet();
+        self.state.waiting.fetch_sub(1, Ordering::Relaxed);
+        let Some(sequence) = let_in? else { return Ok(()) };
+        let mut packet = Vec::new();
+        push_packet(&mut packet, sequence, &OK);
+        self.requests.stream.write_all(&packet)?;
         let mut answer = Vec::new();
         while let Some((_, payload)) = self.requests.next()? {
             let (command, rest) = match payload {
@@ -181,11 +217,20 @@ impl Connection {
                 [command, rest @ ..] => (*command, rest),
             };
             answer.clear();
+            if let Behaviour::ErrorOnceAt(..) = self.behaviour {
+                self.heard.push(String::from_utf8_lossy(rest).into_owned());
+            }
             match self.behaviour {
                 Behaviour::CloseAfter(limit) if self.commands >= limit => return Ok(()),
                 Behaviour::SilentAfter(limit) if self.commands >= limit => {}
                 Behaviour::GarbageAfter(limit) if self.commands >= limit => push_garbage(&mut answer, self.commands),
                 Behaviour::ErrorEach(each, code, sqlstate) if (self.commands + 1).is_multiple_of(each) => {
+                    self.sent.errors += 1;
+                    push_packet(&mut answer, 1, &error(code, sqlstate, "an error that the test wants"));
+                }
+                Behaviour::ErrorOnceAt(word, code, sqlstate)
+                    if self.sent.errors == 0 && rest.starts_with(word.as_bytes()) =>
+                {
                     self.sent.errors += 1;
                     push_packet(&mut answer, 1, &error(code, sqlstate, "an error that the test wants"));
                 }
@@ -197,34 +242,32 @@ impl Connection {
         Ok(())
     }
 
-    /// Lets the client in. Gives false if there is nothing more to say to it.
-    fn greet(&mut self) -> io::Result<bool> {
+    /// Hears the client's login, and gives the number of the packet that lets it in; `None` if there is nothing to say to it.
+    fn greet(&mut self) -> io::Result<Option<u8>> {
         match self.behaviour {
-            Behaviour::CloseAfter(0) => return Ok(false),
+            Behaviour::GreetingAfter(pause) => thread::sleep(pause),
+            Behaviour::CloseAfter(0) => return Ok(None),
             Behaviour::SilentAfter(0) => {
                 // Until the client gives up.
                 while self.requests.next()?.is_some() {}
-                return Ok(false);
+                return Ok(None);
             }
             Behaviour::GarbageAfter(0) => {
                 let mut garbage = Vec::new();
                 push_garbage(&mut garbage, 0);
                 self.requests.stream.write_all(&garbage)?;
                 while self.requests.next()?.is_some() {}
-                return Ok(false);
+                return Ok(None);
             }
             _ => {}
         }
         let mut packet = Vec::new();
         push_packet(&mut packet, 0, &greeting());
         self.requests.stream.write_all(&packet)?;
-        let Some((sequence, login)) = self.requests.next()? else { return Ok(false) };
+        let Some((sequence, login)) = self.requests.next()? else { return Ok(None) };
         let flags = login.first_chunk().map_or(0, |flags| u32::from_le_bytes(*flags));
         self.answers = Answers::new(flags & DEPRECATE_EOF != 0);
-        packet.clear();
-        push_packet(&mut packet, sequence.wrapping_add(1), &OK);
-        self.requests.stream.write_all(&packet)?;
-        Ok(true)
+        Ok(Some(sequence.wrapping_add(1)))
     }
 }
 
@@ -268,6 +311,8 @@ const OK: [u8; 7] = [0, 0, 0, STATUS[0], STATUS[1], 0, 0];
 /// Answers to commands, in the form that the client asked for. Those of SELECTs in a run are kept ready.
 struct Answers {
     deprecate_eof: bool,
+    /// How often the status was asked for.
+    statuses: Cell<u64>,
     ok: Vec<u8>,
     text_row: Vec<u8>,
     binary_row: Vec<u8>,
@@ -275,7 +320,13 @@ struct Answers {
 
 impl Answers {
     fn new(deprecate_eof: bool) -> Answers {
-        let mut answers = Answers { deprecate_eof, ok: Vec::new(), text_row: Vec::new(), binary_row: Vec::new() };
+        let mut answers = Answers {
+            deprecate_eof,
+            statuses: Cell::new(0),
+            ok: Vec::new(),
+            text_row: Vec::new(),
+            binary_row: Vec::new(),
+        };
         push_packet(&mut answers.ok, 1, &OK);
         answers.text_row = answers.result(&["c"], &[text_row(&[C])]);
         // A binary row begins with a zero and the bits of its nulls, of which there are none.
@@ -315,6 +366,10 @@ impl Answers {
         } else if sql.contains("MIN(id), MAX(id)") {
             let rows: Vec<Vec<u8>> = quoted().map(|name| text_row(&[name, "1", &TABLE_ROWS.to_string()])).collect();
             self.result(&["name", "first", "last"], &rows).into()
+        } else if sql.starts_with("SHOW GLOBAL STATUS") {
+            self.statuses.update(|times| times + 1);
+            let rows = status(self.statuses.get()).map(|(name, value)| text_row(&[name, &value.to_string()]));
+            self.result(&["Variable_name", "Value"], &rows).into()
         } else if sql.starts_with("SHOW") {
             self.result(&["Variable_name", "Value"], &[]).into()
         } else if is_select(sql) {
