@@ -271,10 +271,11 @@ mod tests {
     }
 
     fn report() -> RunReport {
-        report_over(10.0)
+        report_over(10.0, latencies(1000..=2000))
     }
 
-    fn report_over(elapsed_s: f64) -> RunReport {
+    /// Of 64 connections over a window.
+    fn report_over(elapsed_s: f64, response: Histogram) -> RunReport {
         let spec = Spec {
             workload: "oltp_read_write".into(),
             profile: Some(Profile {
@@ -328,7 +329,7 @@ mod tests {
             unfinished: 0,
             away: 0,
             panicked: 0,
-            response: latencies(1000..=2000),
+            response,
             statements: vec![StatementLatency {
                 name: "point_select".into(),
                 kind: "read",
@@ -356,10 +357,20 @@ mod tests {
     #[test]
     fn a_window_of_less_than_a_second_says_nothing_of_the_clients_cpu() {
         let of_client = |elapsed_s| {
-            let findings = report_over(elapsed_s).findings;
+            let findings = report_over(elapsed_s, latencies(1000..=2000)).findings;
             findings.iter().filter(|finding| finding.code.starts_with("client-")).count()
         };
         assert_eq!((of_client(0.999), of_client(1.0)), (0, 1));
+    }
+
+    #[test]
+    fn latencies_are_whole_where_they_add_up_to_the_connections_time() {
+        let cut_off = |count| {
+            let response = latencies(std::iter::repeat_n(1_000_000, count));
+            report_over(10.0, response).findings.iter().any(|finding| finding.code == "latency-cut-off")
+        };
+        // 64 connections had 640 seconds, of which 5 % are 32.
+        assert_eq!([640, 609, 607, 1].map(cut_off), [false, false, true, true]);
     }
 
     #[test]
