@@ -251,3 +251,25 @@ fn fault(error: sqlx::Error) -> Fault {
     };
     Fault { class, code, sqlstate: String::new(), message }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Settings, Workload};
+
+    #[test]
+    fn a_lock_that_is_held_for_too_long_is_worth_another_try() {
+        let folder = tempfile::tempdir().unwrap();
+        let plan = Workload::load("oltp_write_only").unwrap().compile(&Settings::default()).unwrap();
+        let path = folder.path().join("test.sqlite");
+        let target = SqliteTarget::new(path, Arc::new(plan), Protocol::Text, true);
+        drop(target.control(&AtomicBool::new(false)).unwrap());
+        let (mut holder, mut waiter) = (target.connect().unwrap(), target.connect().unwrap());
+        waiter.simple("PRAGMA busy_timeout = 1").unwrap();
+        holder.begin(true).unwrap();
+        let fault = waiter.begin(true).unwrap_err();
+        assert_eq!((fault.class, fault.code), (FaultClass::Retry, 5), "{fault}");
+        holder.commit().unwrap();
+        waiter.begin(true).unwrap();
+    }
+}
