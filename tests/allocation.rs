@@ -120,7 +120,7 @@ fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
                 retries: 0,
                 errors: &[],
                 reconnects: 0,
-                prepares: &[],
+                prepares: &[300],
                 turned_to_text: false,
                 outage_ns: None,
             };

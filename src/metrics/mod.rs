@@ -1,7 +1,7 @@
 //! What was measured: counters, latency histograms and the series of intervals.
 //!
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
-//! * [`histogram`]: latencies in buckets, with exact extremes.
+//! * [`histogram`]: latencies and their percentiles.
 //! * [`series`]: those intervals in order, and their sums.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.

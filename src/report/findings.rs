@@ -234,10 +234,10 @@ fn ignored(report: &RunReport) -> Option<Finding> {
 
 fn client(report: &RunReport) -> Vec<Finding> {
     let client = &report.client;
+    let embedded = !report.target.url.starts_with("mysql:");
     if report.totals.elapsed_s < SHORTEST_CPU_S {
         return Vec::new();
     }
-    let embedded = !report.target.url.starts_with("mysql:");
     let percent = |share: f64| (100.0 * share).round();
     let mut findings = Vec::new();
     if client.process_share >= CLIENT_LIMIT {
