@@ -132,19 +132,20 @@ pub enum SpecError {
     Encoding,
     #[error("a sqlite: URL needs a file that all connections share, such as sqlite:oltpbench.sqlite")]
     NoFile,
+    #[error("a sqlite: URL is `sqlite:` and the file's path, without `file:` before it or `?` and parameters after it")]
+    SqliteUri,
+    #[error("the target URL has stall-at without stall-for; give both, such as stall-at=2s&stall-for=500ms")]
+    StallWithoutLength,
 }
 
 impl TargetAddress {
     /// Parses `mysql://user:password@host:port/database?socket=PATH&ssl-mode=MODE`, `sqlite:PATH` or
     /// `simulated:?service-time=1ms&stall-at=2s&stall-for=500ms`. `mariadb://` is the same as `mysql://`.
     pub fn parse(text: &str) -> Result<TargetAddress, SpecError> {
-        if let Some(path) = text.strip_prefix("sqlite:") {
-            let path = path.strip_prefix("//").unwrap_or(path);
-            return if path.is_empty() || path == ":memory:" {
-                Err(SpecError::NoFile)
-            } else {
-                Ok(TargetAddress::Sqlite(path.into()))
-            };
+        if let Some((scheme, path)) = text.split_once(':')
+            && scheme.eq_ignore_ascii_case("sqlite")
+        {
+            return parse_sqlite(path).map(TargetAddress::Sqlite);
         }
         let url = Url::parse(text).map_err(|error| SpecError::NotAUrl(error.to_string()))?;
         match url.scheme() {
@@ -172,6 +173,18 @@ impl TargetAddress {
                 text
             }
         }
+    }
+}
+
+/// SQLite's own URIs are refused: read as a path they would make a file of a strange name, and `:memory:` is a database of
+/// its own for each connection.
+fn parse_sqlite(path: &str) -> Result<PathBuf, SpecError> {
+    let path = path.strip_prefix("//").unwrap_or(path);
+    match path {
+        "" => Err(SpecError::NoFile),
+        _ if path.contains(":memory:") => Err(SpecError::NoFile),
+        _ if path.starts_with("file:") || path.contains('?') => Err(SpecError::SqliteUri),
+        _ => Ok(path.into()),
     }
 }
 
@@ -255,20 +268,24 @@ fn decode(name: &'static str, text: &str) -> Result<String, SpecError> {
     })
 }
 
+/// What is longer is a typing error, and could not be added to a clock's time.
+const LONGEST_SIMULATED: Duration = Duration::from_secs(31_536_000);
+
 fn parse_simulated(url: &Url) -> Result<Simulation, SpecError> {
     let mut simulation = Simulation::default();
-    let (mut stall_at, mut stall_for) = (Duration::ZERO, None);
+    let (mut stall_at, mut stall_for) = (None, None);
     for (name, value) in url.query_pairs() {
         let duration = |name| {
-            humantime::parse_duration(&value).map_err(|_| SpecError::Value {
+            let duration = humantime::parse_duration(&value).ok().filter(|&duration| duration <= LONGEST_SIMULATED);
+            duration.ok_or_else(|| SpecError::Value {
                 name,
                 value: value.clone().into_owned(),
-                wanted: "a duration such as 500us, 1ms or 2s",
+                wanted: "a duration such as 500us, 1ms or 2s, and at most a year",
             })
         };
         match name.as_ref() {
             "service-time" => simulation.service_time = duration("service-time")?,
-            "stall-at" => stall_at = duration("stall-at")?,
+            "stall-at" => stall_at = Some(duration("stall-at")?),
             "stall-for" => stall_for = Some(duration("stall-for")?),
             other => {
                 return Err(SpecError::Parameter {
@@ -279,7 +296,10 @@ fn parse_simulated(url: &Url) -> Result<Simulation, SpecError> {
             }
         }
     }
-    simulation.stall = stall_for.map(|length| (stall_at, length));
+    simulation.stall = match (stall_at, stall_for) {
+        (Some(_), None) => return Err(SpecError::StallWithoutLength),
+        (at, length) => length.map(|length| (at.unwrap_or_default(), length)),
+    };
     Ok(simulation)
 }
 
@@ -378,6 +398,13 @@ mod tests {
     }
 
     #[test]
+    fn a_scheme_may_be_written_in_capitals() {
+        assert_eq!(TargetAddress::parse("SQLite:A.sqlite"), Ok(TargetAddress::Sqlite("A.sqlite".into())));
+        assert_eq!(TargetAddress::parse("sqlite:///tmp/a"), Ok(TargetAddress::Sqlite("/tmp/a".into())));
+        assert_eq!(mysql("MYSQL://h/d").host, "h");
+    }
+
+    #[test]
     fn no_way_of_printing_an_address_shows_its_password() {
         for url in ["mysql://u:hunter2@h/d", "mysql://u:hunter2@localhost/d?socket=/s"] {
             let target = TargetAddress::parse(url).unwrap();
@@ -413,7 +440,15 @@ mod tests {
             ("mysql://h/d?ssl-mode=maybe", "disabled, preferred or required"),
             ("sqlite:", "needs a file"),
             ("sqlite::memory:", "needs a file"),
+            ("sqlite://:memory:", "needs a file"),
+            ("SQLITE::memory:", "needs a file"),
+            ("sqlite:file::memory:", "needs a file"),
+            ("sqlite:file::memory:?cache=shared", "needs a file"),
+            ("sqlite:file:a.sqlite", "the file's path"),
+            ("sqlite:a.sqlite?mode=rwc", "the file's path"),
             ("simulated:?service-time=fast", "a duration such as"),
+            ("simulated:?stall-at=600000000000y&stall-for=1s", "at most a year"),
+            ("simulated:?stall-at=1s", "stall-for"),
             ("nonsense", "not a URL"),
         ] {
             let message = TargetAddress::parse(url).unwrap_err().to_string();

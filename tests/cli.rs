@@ -101,6 +101,9 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--json", &"x".repeat(256), "too long"),
         ("--skip-trx", "perhaps", "on"),
         ("--rand-pareto-h", "2", "pareto"),
+        ("--rand-spec-iter", "4294967295", "1..=1000"),
+        ("--rand-seed", "9007199254740992", "9007199254740992"),
+        ("--events", "18446744073709551615", "9007199254740992"),
     ] {
         let option_value = format!("{option}={value}");
         let url: &[&str] = if option == "--url" { &[] } else { &["--url", "simulated:"] };
@@ -113,6 +116,56 @@ fn wrong_values_are_refused_with_their_bounds() {
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
         assert!(!message.contains("Running"), "it was noticed only after the run: {message}");
     }
+}
+
+#[test]
+fn options_that_only_prepare_looks_at_are_accepted_and_told_apart() {
+    let arguments = ["run", "--url", "simulated:", "--events", "5", "--secondary", "--range-size", "7"];
+    let (report, output) = support::program::report_of(support::program::oltpbench(&arguments));
+    let text = text(&output.stdout);
+    let line = |name: &str| text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_default();
+    assert!(line("options given:").ends_with(" range_size=7"), "{text}");
+    assert!(line("given, but for prepare only:").ends_with(" secondary=on"), "{text}");
+    let options = report["spec"]["options"].as_array().unwrap();
+    let told: Vec<&str> = options
+        .iter()
+        .filter(|option| option["of_prepare_only"] == true)
+        .map(|option| option["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(told, ["secondary"]);
+}
+
+#[test]
+fn a_seed_is_exact_in_every_reader_of_json() {
+    for seed in [&["--rand-seed", "9007199254740991"][..], &[]] {
+        let report = support::program::report(&[&["run", "--url", "simulated:", "--events", "5"], seed].concat());
+        let written = report["spec"]["rand_seed"].as_u64().unwrap();
+        assert!((1..1 << 53).contains(&written), "{written}");
+        assert!(seed.is_empty() || written == (1 << 53) - 1);
+    }
+}
+
+#[test]
+fn more_threads_than_the_machine_can_hold_are_refused_before_one_is_made() {
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    if most.trim().parse::<u64>().unwrap() >= 400_000 {
+        return;
+    }
+    let message = fail(1, &["run", "--url", "simulated:", "--threads", "100000"]);
+    assert_eq!(message.lines().count(), 1, "{message}");
+    assert!(message.contains("vm.max_map_count"), "{message}");
+}
+
+#[test]
+fn a_profiles_options_are_spelt_as_the_workloads_are() {
+    let arguments = ["run", "--profile", "aurora-whitepaper", "--url", "simulated:", "--events", "5"];
+    let report = support::program::report(&[&arguments[..], &["--threads", "1", "--point-selects", "3"]].concat());
+    let changed = report["spec"]["profile"]["changed"].as_array().unwrap();
+    let named = |option: &serde_json::Value, key: &str| option[key].as_str().unwrap().to_string();
+    let changed: Vec<String> = changed.iter().map(|change| named(change, "option")).collect();
+    assert_eq!(changed, ["threads", "events", "point_selects"]);
+    let options = report["spec"]["options"].as_array().unwrap();
+    assert!(options.iter().any(|option| named(option, "name") == "point_selects"));
 }
 
 #[test]

@@ -30,11 +30,11 @@ fn rows(database: &Database) -> Vec<(i64, i64, String, String)> {
     })
 }
 
-fn execute(database: &Database, sql: &'static str) {
+fn execute(database: &Database, sql: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         let mut connection = sqlx::SqliteConnection::connect(&database.url).await.unwrap();
-        sqlx::raw_sql(sql).execute(&mut connection).await.unwrap();
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
     })
 }
@@ -229,6 +229,21 @@ fn a_table_that_a_run_has_changed_is_told_from_one_of_other_options() {
     );
     let message = fail(1, &[&["run"], &arguments[..]].concat());
     assert!(message.contains("sbtest1 holds ids 1 to 1999") && message.contains("removes rows"), "{message}");
+}
+
+#[test]
+fn a_message_with_line_breaks_and_escape_sequences_is_one_printable_line() {
+    let database = prepared(&SMALL);
+    for table in ["sbtest1", "sbtest2", "sbtest3"] {
+        let trigger = format!(
+            "CREATE TRIGGER {table}_refuse BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'first\nsecond \u{1b}[2Jthird'); END"
+        );
+        execute(&database, &trigger);
+    }
+    let arguments = ["run", "--mode", "update-index", "--url", &database.url, "--events", "20", "--time", "0"];
+    let output = output(&[&arguments[..], &SMALL[..]].concat());
+    let shown = text(&output.stdout);
+    assert!(shown.contains("first second \\u{1b}[2Jthird\n") && !shown.contains('\u{1b}'), "{shown}");
 }
 
 #[test]

@@ -10,13 +10,16 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::CliError;
-use super::options::{Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs};
+use super::options::{
+    Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs, new_seed,
+};
 use super::progress::Console;
 use crate::engine::run::Ending;
-use crate::engine::{check, load, run as measure};
+use crate::engine::{check, load, refuse, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
-use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status, text};
+use crate::report::text::{self, printable};
+use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
 use crate::spec::{IgnoredErrors, Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
@@ -66,7 +69,7 @@ pub(super) fn prepare(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let address = address(matches)?;
     let (args, random) = (parse::<LoadArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
-    let seed = if random.rand_seed == 0 { DATA_SEED } else { random.rand_seed };
+    let seed = random.seed().unwrap_or(DATA_SEED);
     let database = database(&address, &plan, true)?;
     load_tables(database.as_ref(), &plan, args.threads, seed, &address.redacted(), interrupted)?;
     Ok(ExitCode::SUCCESS)
@@ -85,9 +88,10 @@ fn load_tables(
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
     super::show(format_args!(
-        "Prepared {} with {} rows in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
+        "Prepared {} with {} rows by {} in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
         tables_in_words(loaded.tables),
         loaded.rows,
+        loaded.bulk.name(),
         loaded.rows as f64 / seconds.max(1e-3),
     ));
     Ok(())
@@ -129,7 +133,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
-    let seed = if random.rand_seed == 0 { rand::random() } else { random.rand_seed };
+    let seed = random.seed().unwrap_or_else(new_seed);
     let spec = args.spec(seed);
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
@@ -292,6 +296,7 @@ struct Outcome {
 
 impl Job {
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
+        refuse(check::threads(self.spec.threads))?;
         let wanted = wanted_protocol(self.wanted, &self.plan);
         let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
         let plan = || Arc::clone(&self.plan);
@@ -308,7 +313,8 @@ impl Job {
             TargetAddress::MySql(mysql) => {
                 let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
                 let facts = check::admit(&database, &self.address, &demand, interrupted)?;
-                let (protocol, findings) = fitting_protocol(&facts, &demand);
+                let (protocol, mut findings) = fitting_protocol(&facts, &demand);
+                findings.extend(mysql::check::not_encrypted(&facts).map(finding));
                 let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
@@ -325,7 +331,7 @@ impl Job {
     ) -> Result<Outcome, CliError> {
         let Ready { facts, protocol, findings, server } = ready;
         for finding in &findings {
-            super::show_error(format_args!("{}; {}", finding.message, finding.advice));
+            super::show_error(printable(&format!("{}; {}", finding.message, finding.advice)));
         }
         let (measurement, ending) =
             measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
@@ -453,7 +459,7 @@ fn demo_run(
         events: None,
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
-        seed: rand::random(),
+        seed: new_seed(),
         max_retries: 10,
         ignored_errors: IgnoredErrors::These(Vec::new()),
         max_error_rate: 0.01,

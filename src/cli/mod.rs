@@ -23,6 +23,7 @@ use clap::{Args, Command};
 
 use crate::engine::EngineError;
 use crate::report::ReportError;
+use crate::report::text::printable;
 use options::{Choice, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
 /// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 130 interrupted (as a shell reports SIGINT).
@@ -82,8 +83,7 @@ fn one_line(text: &str) -> String {
 
 /// One line, whatever a server put into its message.
 fn say(message: &str, code: u8) -> ExitCode {
-    let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    show_error(format!("error: {}", without_passwords(&line)));
+    show_error(format!("error: {}", without_passwords(&printable(message))));
     ExitCode::from(code)
 }
 

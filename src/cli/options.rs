@@ -19,6 +19,14 @@ use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings,
 /// The file that is measured when no target is given.
 pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
 
+/// Numbers below this are exact in every reader of JSON, many of which know only floating point.
+const EXACT: u64 = 1 << 53;
+
+/// A seed for a run that is given none.
+pub(super) fn new_seed() -> u64 {
+    rand::random_range(1..EXACT)
+}
+
 // No `Debug`: the URL may hold a password.
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Target")]
@@ -180,11 +188,11 @@ pub(super) struct RandomArgs {
     /// Distribution of the ids
     #[arg(long, value_enum, default_value = "uniform", value_name = "TYPE")]
     rand_type: RandType,
-    /// Seed of everything random; 0 takes a new one for each run, and the same one for each prepare
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub(super) rand_seed: u64,
+    /// Seed of everything random, below 2^53; 0 takes a new one for each run, and the same one for each prepare
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
+    rand_seed: u64,
     /// gaussian and special: number of uniform draws that are averaged
-    #[arg(long, default_value_t = 12, value_name = "N")]
+    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     rand_spec_iter: u32,
     /// special: size of the hot window, in percent of the table
     #[arg(long, default_value_t = 1, value_name = "PERCENT")]
@@ -231,6 +239,11 @@ enum Switch {
 }
 
 impl RandomArgs {
+    /// The seed, if one was given.
+    pub(super) fn seed(&self) -> Option<u64> {
+        Some(self.rand_seed).filter(|&seed| seed != 0)
+    }
+
     pub(super) fn settings(&self) -> RandomSettings {
         RandomSettings {
             kind: self.rand_type.kind(),
@@ -267,7 +280,7 @@ pub(super) struct RunArgs {
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     time: Duration,
     /// Number of transactions after which the run ends; 0 is no limit. Those in flight at the end of a warm-up come on top
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
     events: u64,
     /// Seconds to run before measuring
     #[arg(long, default_value = "0", value_parser = parse_seconds, value_name = "SECONDS")]
@@ -480,7 +493,8 @@ impl Choice {
         Ok(Settings { options, threads, random: random.settings() })
     }
 
-    /// The workload's options with their values and where each came from.
+    /// The workload's options with their values and where each came from. Those that only `prepare` looks at are among
+    /// them if they were given: a run accepts them, as sysbench does, but takes the tables as they are.
     pub(super) fn reported_options(&self, matches: &ArgMatches) -> Vec<report::WorkloadOption> {
         let report = |definition: &OptionDefinition| {
             let id = knob_id(&definition.name);
@@ -494,10 +508,11 @@ impl Choice {
                 name: definition.name.clone(),
                 value: value.to_string(),
                 source: source.to_string(),
+                of_prepare_only: !self.workload.matters_to_run(&definition.name),
             }
         };
-        let of_run = self.workload.options().iter().filter(|option| self.workload.matters_to_run(&option.name));
-        of_run.map(report).collect()
+        let options = self.workload.options().iter().map(report);
+        options.filter(|option| !option.of_prepare_only || option.source == "command line").collect()
     }
 
     /// The profile, and what the command line changed of it.
@@ -515,7 +530,7 @@ impl Choice {
             let raw = matches.get_raw(&id)?.next().map(|raw| raw.to_string_lossy().into_owned());
             let value = parsed.or(raw)?;
             (value != *profile_value).then(|| report::ProfileChange {
-                option: option.to_string(),
+                option: option.replace('-', "_"),
                 value,
                 profile_value: profile_value.to_string(),
             })

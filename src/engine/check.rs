@@ -14,6 +14,11 @@ use crate::spec::{MySqlAddress, TargetAddress};
 use crate::target::check::{Check, Demand, Level};
 use crate::target::{Database, Facts, Target};
 
+/// A stack and one for signals, each with a guard.
+const MAPPINGS_PER_THREAD: u64 = 4;
+/// What the program itself needs: libraries, files, heaps.
+const OWN_MAPPINGS: u64 = 1000;
+
 /// Asks the target and looks at this machine. The checks come in the order in which a run would meet them.
 pub fn examine<T: Target + Database>(
     target: &T,
@@ -31,6 +36,7 @@ pub fn examine<T: Target + Database>(
         _ => (None, false),
     };
     checks.push(descriptors::check(run::open_files(target, server, demand.threads)));
+    checks.extend(threads(demand.threads));
     checks.extend(ports(address, demand));
     checks.push(cores(local, demand));
     Ok((facts, checks))
@@ -50,6 +56,25 @@ pub fn admit(
     refuse(control.refusals(&facts, demand.plan))?;
     refuse([tables::check(control.as_mut(), database.dialect(), demand.plan)?])?;
     Ok(facts)
+}
+
+/// Each thread takes pieces of this machine's memory map; said only where they do not suffice. A thread that gets only some
+/// of them starts and then panics in the standard library, so it must not come to that.
+pub fn threads(count: u32) -> Option<Check> {
+    let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?;
+    too_many_threads(count, most.trim().parse().ok()?)
+}
+
+fn too_many_threads(count: u32, most: u64) -> Option<Check> {
+    let needed = MAPPINGS_PER_THREAD * u64::from(count) + OWN_MAPPINGS;
+    (needed > most).then(|| {
+        Check::new(
+            Level::Fatal,
+            "threads",
+            format!("{count} threads need {needed} memory mappings and vm.max_map_count is {most}"),
+            format!("use fewer --threads, or raise it with `sysctl -w vm.max_map_count={needed}`"),
+        )
+    })
 }
 
 /// Each connection to one address and port of a server takes a port of this machine; said only where they do not suffice.
@@ -125,6 +150,14 @@ mod tests {
         assert_eq!(check.level, Level::Fatal);
         assert!(check.message.contains("28233") && check.message.contains("has 28232, 32768 to 60999"), "{check}");
         assert_eq!(too_few_ports("", 1), None);
+    }
+
+    #[test]
+    fn threads_are_held_against_the_mappings_of_this_machine() {
+        assert_eq!(too_many_threads(16_132, 65_530), None);
+        let check = too_many_threads(16_133, 65_530).unwrap();
+        assert_eq!(check.level, Level::Fatal);
+        assert!(check.advice.contains("vm.max_map_count=65532"), "{check}");
     }
 
     #[test]

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use super::tables::{Table, existing, key_column, missing, not_counted, of_another, query, tables, views, wrong_ids};
 use super::{EngineError, Observer, UNCHANGED, descriptors, refuse};
-use crate::target::{Control, Database, Dialect, render_literal};
+use crate::target::bulk::{Bulk, Loader};
+use crate::target::{Control, Database, Dialect, Fault};
 use crate::workload::plan::{Build, Index, Plan};
 
 /// Multi-row INSERTs are cut below this size, and below what the server accepts.
@@ -35,6 +36,7 @@ const SOME_LEFT: &str = "run `oltpbench cleanup` again to drop the tables that a
 pub struct Loaded {
     pub tables: u64,
     pub rows: u64,
+    pub bulk: Bulk,
 }
 
 /// Rows `first..=last` of one table.
@@ -66,9 +68,11 @@ pub fn prepare(
     crew.each("Creating tables", "tables", &tables, |control, table| create_table(control, dialect, table))?;
     let segments = segments(&tables, crew.loaders);
     let rows = |segment: &Segment<'_>| segment.last + 1 - segment.first;
-    let load = Load { dialect, plan, seed, limit };
-    crew.work("Loading rows", "rows", &segments, rows, |control, segment, step| {
-        load_segment(control, &load, segment, step)
+    let bulk = if segments.is_empty() { Bulk::Insert } else { database.bulk(interrupted)? };
+    let load = Load { dialect, plan, seed, limit, bulk };
+    let connect = |database: &dyn Database, interrupted| database.loader(bulk, interrupted);
+    crew.work("Loading rows", "rows", &segments, rows, connect, |loader, segment, step| {
+        load_segment(loader, &load, segment, step)
     })?;
     let indexes = indexes(&tables, Build::AfterLoad);
     crew.each("Building indexes", "indexes", &indexes, |control, (table, index)| {
@@ -78,7 +82,7 @@ pub fn prepare(
     crew.each("Analyzing tables", "tables", &tables, |control, table| analyze(control, dialect, table))?;
     crew.each("Verifying tables", "tables", &tables, |control, table| verify(control, table))?;
     let rows = tables.iter().map(|table| table.set.rows).sum();
-    Ok(Loaded { tables: tables.len() as u64, rows })
+    Ok(Loaded { tables: tables.len() as u64, rows, bulk })
 }
 
 /// Reads every table and every secondary index once, so that the server's cache holds them. It writes nothing, so that it
@@ -136,6 +140,7 @@ struct Load<'a> {
     plan: &'a Plan,
     seed: u64,
     limit: usize,
+    bulk: Bulk,
 }
 
 /// The connections that share a step's work.
@@ -158,7 +163,7 @@ struct Step<'a> {
     error: Mutex<Option<EngineError>>,
 }
 
-impl Crew<'_> {
+impl<'a> Crew<'a> {
     /// Does `jobs`, each of which is one unit of progress.
     fn each<J: Sync>(
         &mut self,
@@ -172,7 +177,8 @@ impl Crew<'_> {
             unit,
             jobs,
             |_| 1,
-            |control, next, step| {
+            |database, interrupted| database.control(interrupted),
+            |control: &mut (dyn Control + 'a), next, step| {
                 job(control, next)?;
                 step.done.fetch_add(1, Ordering::Relaxed);
                 Ok(())
@@ -182,13 +188,14 @@ impl Crew<'_> {
 
     /// Does `jobs` over as many connections as are useful, telling progress. The first error stops all.
     /// A job of `size` units adds to `done` what it has done, and ends early when `stop` is set.
-    fn work<J: Sync>(
+    fn work<J: Sync, C: ?Sized>(
         &mut self,
         name: &str,
         unit: &str,
         jobs: &[J],
         size: impl Fn(&J) -> u64,
-        job: impl Fn(&mut dyn Control, &J, &Step<'_>) -> Result<(), EngineError> + Sync,
+        connect: impl Fn(&'a dyn Database, &'a AtomicBool) -> Result<Box<C>, Fault> + Sync,
+        job: impl Fn(&mut C, &J, &Step<'a>) -> Result<(), EngineError> + Sync,
     ) -> Result<(), EngineError> {
         let total: u64 = jobs.iter().map(size).sum();
         if total == 0 {
@@ -207,7 +214,7 @@ impl Crew<'_> {
         std::thread::scope(|scope| {
             let mut workers = Vec::new();
             for number in 0..count {
-                let body = || step.take_jobs(jobs, &job).unwrap_or_else(|error| step.fail(error));
+                let body = || step.take_jobs(jobs, &connect, &job).unwrap_or_else(|error| step.fail(error));
                 match std::thread::Builder::new().spawn_scoped(scope, body) {
                     Ok(worker) => workers.push(worker),
                     Err(source) => {
@@ -239,22 +246,23 @@ impl Crew<'_> {
     }
 }
 
-impl Step<'_> {
+impl<'a> Step<'a> {
     /// Keeps the first error and stops the other connections.
     fn fail(&self, error: EngineError) {
         self.stop.store(true, Ordering::Relaxed);
         self.error.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
     }
 
-    fn take_jobs<J>(
+    fn take_jobs<J, C: ?Sized>(
         &self,
         jobs: &[J],
-        job: impl Fn(&mut dyn Control, &J, &Step<'_>) -> Result<(), EngineError>,
+        connect: impl Fn(&'a dyn Database, &'a AtomicBool) -> Result<Box<C>, Fault>,
+        job: impl Fn(&mut C, &J, &Step<'a>) -> Result<(), EngineError>,
     ) -> Result<(), EngineError> {
-        let mut control = self.database.control(self.interrupted)?;
+        let mut connection = connect(self.database, self.interrupted)?;
         while !self.stop.load(Ordering::Relaxed) {
             let Some(next) = jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) else { break };
-            job(control.as_mut(), next, self)?;
+            job(connection.as_mut(), next, self)?;
         }
         Ok(())
     }
@@ -296,47 +304,43 @@ fn create_table(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) 
     Ok(())
 }
 
-/// Inserts a segment's rows by statements of nearly the limit's size.
+/// Loads a segment's rows in pieces of nearly the limit's size.
 fn load_segment(
-    control: &mut dyn Control,
+    loader: &mut dyn Loader,
     load: &Load<'_>,
     segment: &Segment<'_>,
     step: &Step<'_>,
 ) -> Result<(), EngineError> {
     let Table { set, number } = segment.table;
-    let prefix = load.dialect.insert_prefix(set, number);
-    let what = |last| format!("loading rows of {} up to id {last}", set.table_name(number));
+    let mut send = |rows: &str, count: u64, last: u64| -> Result<(), EngineError> {
+        let what = || format!("loading rows of {} up to id {last}", set.table_name(number));
+        loader.load(set, number, rows, count).map_err(|fault| EngineError::while_doing(what(), fault))?;
+        step.done.fetch_add(count, Ordering::Relaxed);
+        Ok(())
+    };
     let mut scratch = load.plan.scratch();
     let mut row = String::new();
-    let mut sql = String::with_capacity(load.limit);
-    let mut rows = 0;
+    let mut rows = String::with_capacity(load.limit);
+    let mut count = 0;
     for id in segment.first..=segment.last {
         row.clear();
-        for (index, value) in set.row(load.seed, number, id, &mut scratch).iter().enumerate() {
-            row.push(if index == 0 { '(' } else { ',' });
-            render_literal(value, load.dialect, &mut row);
-        }
-        row.push(')');
-        if rows > 0 && sql.len() + row.len() + 1 > load.limit {
-            insert(control, &sql, || what(id - 1))?;
-            step.done.fetch_add(rows, Ordering::Relaxed);
-            rows = 0;
+        load.bulk.push_row(load.dialect, set.row(load.seed, number, id, &mut scratch), &mut row);
+        if count > 0 && rows.len() + row.len() + 1 > load.limit {
+            send(&rows, count, id - 1)?;
             if step.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
+            rows.clear();
+            count = 0;
         }
-        if rows == 0 {
-            sql.clear();
-            sql.push_str(&prefix);
-        } else {
-            sql.push(',');
+        if count > 0 {
+            rows.push(load.bulk.separator());
         }
-        sql.push_str(&row);
-        rows += 1;
+        rows.push_str(&row);
+        count += 1;
     }
-    if rows > 0 {
-        insert(control, &sql, || what(segment.last))?;
-        step.done.fetch_add(rows, Ordering::Relaxed);
+    if count > 0 {
+        send(&rows, count, segment.last)?;
     }
     Ok(())
 }
@@ -390,8 +394,4 @@ fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> 
 
 fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
     control.run(sql).map(drop).map_err(|fault| EngineError::while_doing(what(), fault))
-}
-
-fn insert(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
-    control.insert(sql).map_err(|fault| EngineError::while_doing(what(), fault))
 }

@@ -47,7 +47,9 @@ pub enum EngineError {
     Refused(Check),
     #[error("{connected} of {threads} connections were open when one failed: {fault}")]
     Connect { connected: u32, threads: u32, fault: Fault },
-    #[error("thread {number} could not be started ({source}); use fewer --threads or raise `ulimit -u`")]
+    #[error(
+        "thread {number} could not be started ({source}); use fewer --threads, or raise `ulimit -u` or the service's limit of tasks"
+    )]
     Thread { number: u32, source: std::io::Error },
     #[error("a worker thread ended before the run began; please report this")]
     WorkerDied,

@@ -6,6 +6,7 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
+use super::text::printable;
 use super::{Finding, Target};
 
 /// Columns that the text keeps within, and those that the levels take of them.
@@ -57,7 +58,7 @@ impl CheckReport {
             ("threads:", &self.threads.to_string()),
             ("statements:", &self.protocol),
         ] {
-            writeln!(out, "    {name:<36} {value}")?;
+            writeln!(out, "    {name:<36} {}", printable(value))?;
         }
         writeln!(out)?;
         for check in &self.checks {
@@ -95,7 +96,7 @@ impl CheckReport {
 fn paragraph(out: &mut String, label: &str, words: &str) -> std::fmt::Result {
     let indent = label.len();
     let (mut line, mut lead) = (label.to_string(), true);
-    for word in words.split_whitespace() {
+    for word in printable(words).split_whitespace() {
         if !lead && line.chars().count() + 1 + word.chars().count() > WIDTH {
             writeln!(out, "{line}")?;
             (line, lead) = (" ".repeat(indent), true);

@@ -232,6 +232,7 @@ fn ignored(report: &RunReport) -> Option<Finding> {
 
 fn client(report: &RunReport) -> Vec<Finding> {
     let client = &report.client;
+    let embedded = !report.target.url.starts_with("mysql:");
     let percent = |share: f64| (100.0 * share).round();
     let mut findings = Vec::new();
     if client.process_share >= CLIENT_LIMIT {
@@ -242,7 +243,10 @@ fn client(report: &RunReport) -> Vec<Finding> {
                 percent(client.process_share),
                 client.cores
             ),
-            "the server may be faster than these figures: use a larger client machine, or several",
+            match embedded {
+                true => "what is measured works inside oltpbench, so this is its limit too: only a faster machine shows more",
+                false => "the server may be faster than these figures: use a larger client machine, or several",
+            },
         ));
     } else if let Some(machine) = client.machine_share.filter(|&share| share >= MACHINE_LIMIT) {
         findings.push(Finding::new(
@@ -252,7 +256,12 @@ fn client(report: &RunReport) -> Vec<Finding> {
                 percent(machine),
                 percent(client.process_share / machine)
             ),
-            "something else runs here, such as the server itself: figures from a client machine of its own are higher",
+            match embedded {
+                true => "something else runs here and takes CPU time from what is measured: stop it",
+                false => {
+                    "something else runs here, such as the server itself: figures from a client machine of its own are higher"
+                }
+            },
         ));
     }
     if let Some(steal) = client.steal_share.filter(|&share| share >= STEAL_LIMIT) {

@@ -99,7 +99,7 @@ pub struct Spec {
     pub ignore_errors: String,
     pub max_error_rate: f64,
     pub forced_shutdown_s: f64,
-    /// Those of the workload's own options that matter to a run.
+    /// Those of the workload's own options that matter to a run, and those that were given.
     pub options: Vec<WorkloadOption>,
 }
 
@@ -134,6 +134,8 @@ pub struct WorkloadOption {
     pub value: String,
     /// `default`, `profile` or `command line`.
     pub source: String,
+    /// Whether it only says how `prepare` makes tables. The run took them as they were.
+    pub of_prepare_only: bool,
 }
 
 /// What was measured.

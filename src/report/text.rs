@@ -46,6 +46,20 @@ fn trimmed(seconds: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
+/// A text as one line that does nothing to a terminal: a server's message may hold line breaks and escape sequences.
+pub fn printable(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut line = String::new();
+    for character in words.chars() {
+        // The second are marks that turn the direction of what follows.
+        match character.is_control() || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') {
+            true => line.extend(character.escape_unicode()),
+            false => line.push(character),
+        }
+    }
+    line
+}
+
 /// The whole summary. `percentiles` are those to be shown, such as `[50, 95, 99, 99.9]`.
 pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let mut out = String::new();
@@ -65,7 +79,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
 fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     let spec = &report.spec;
     writeln!(out, "Setup:")?;
-    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {}", printable(&value));
     line("target:", report.target.url.clone())?;
     line("server:", report.target.version.clone())?;
     line("workload:", spec.workload.clone())?;
@@ -77,9 +91,12 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         }
     }
     let given = spec.options.iter().filter(|option| option.source == "command line");
-    let given: Vec<String> = given.map(|option| format!("{}={}", option.name, option.value)).collect();
-    if !given.is_empty() {
-        line("options given:", given.join(", "))?;
+    let (of_prepare, given): (Vec<_>, Vec<_>) = given.partition(|option| option.of_prepare_only);
+    for (name, options) in [("options given:", given), ("given, but for prepare only:", of_prepare)] {
+        let options: Vec<String> = options.iter().map(|option| format!("{}={}", option.name, option.value)).collect();
+        if !options.is_empty() {
+            line(name, options.join(", "))?;
+        }
     }
     line("threads:", spec.threads.to_string())?;
     if spec.warmup_time_s > 0.0 {
@@ -132,7 +149,7 @@ fn errors(out: &mut String, heading: &str, errors: &[ErrorEntry]) -> std::fmt::R
     for error in errors {
         let code = if error.code == 0 { "-".to_string() } else { error.code.to_string() };
         writeln!(out, "    {:>8}  {code:>6}  {:<16} {}", error.count, error.class, error.statement)?;
-        writeln!(out, "              {}", error.message)?;
+        writeln!(out, "              {}", printable(&error.message))?;
     }
     Ok(())
 }
@@ -215,8 +232,8 @@ fn findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
     }
     writeln!(out, "\nFindings:")?;
     for finding in findings {
-        writeln!(out, "    [{}] {}", finding.code, finding.message)?;
-        writeln!(out, "        {}", finding.advice)?;
+        writeln!(out, "    [{}] {}", finding.code, printable(&finding.message))?;
+        writeln!(out, "        {}", printable(&finding.advice))?;
     }
     Ok(())
 }
@@ -288,6 +305,7 @@ mod tests {
                 name: "point_selects".into(),
                 value: "10".into(),
                 source: "command line".into(),
+                of_prepare_only: false,
             }],
         };
         let target = Target {
@@ -347,6 +365,30 @@ mod tests {
         let line = interval_line(&retried, &histogram(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");
+    }
+
+    #[test]
+    fn advice_names_a_server_only_where_there_is_one() {
+        let advice = |url: &str, process_share, machine_share| {
+            let mut report = report();
+            report.target.url = url.into();
+            report.client =
+                crate::report::Client { process_share, machine_share: Some(machine_share), ..report.client };
+            let findings = crate::report::findings::find(&report);
+            findings.into_iter().find(|finding| finding.code.starts_with("client-")).unwrap().advice
+        };
+        for (process_share, machine_share) in [(0.9, 0.95), (0.5, 0.99)] {
+            assert!(advice("mysql://u@h:3306/d", process_share, machine_share).contains("server"));
+            assert!(!advice("sqlite:a.sqlite", process_share, machine_share).contains("server"));
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_is_one_line_and_harmless() {
+        assert_eq!(printable("a\r\n  b\tc"), "a b c");
+        assert_eq!(printable("\u{1b}[31mred\u{7}"), "\\u{1b}[31mred\\u{7}");
+        assert_eq!(printable("a\u{202e}b\u{9b}2J"), "a\\u{202e}b\\u{9b}2J");
+        assert_eq!(printable("der Schlüssel 'x' — doppelt"), "der Schlüssel 'x' — doppelt");
     }
 
     #[test]

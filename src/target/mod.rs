@@ -7,11 +7,13 @@
 //! * [`mysql`]: MySQL and MariaDB over TCP or a Unix socket.
 //! * [`sqlite`]: an embedded SQLite file.
 //! * [`simulated`]: known service times without I/O, the oracle of the engine's tests.
+//! * [`bulk`]: rows in bulk, for loading.
 //! * [`check`]: what a check before a run says.
 //! * [`schema`]: the DDL and INSERT text of a plan's tables, in the target's dialect.
 //!
 //! Imports `workload` and `spec`. Must not import: `metrics`, `engine`, `report`, `cli`.
 
+pub mod bulk;
 pub mod check;
 pub mod mysql;
 pub mod schema;
@@ -27,6 +29,7 @@ use tokio::runtime::Runtime;
 
 use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
+use bulk::{Bulk, Loader};
 use check::{Check, Demand};
 pub use schema::Dialect;
 
@@ -118,8 +121,6 @@ impl Prepares {
 pub trait Control {
     /// Runs one statement and gives the number of rows it changed.
     fn run(&mut self, sql: &str) -> Result<u64, Fault>;
-    /// Runs one large INSERT, in the way that costs the server least.
-    fn insert(&mut self, sql: &str) -> Result<(), Fault>;
     /// Runs one query and gives its rows as text, NULL as `None`.
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault>;
     /// What the report says of the server.
@@ -143,9 +144,13 @@ pub trait Database: Sync {
     /// Once `interrupted` is set, whatever the connection waits for ends with [`FaultClass::Interrupted`]; a statement on
     /// a large table may take hours, so nothing else but the answer ends it.
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault>;
+    /// How rows are best loaded into the plan's tables, which are there.
+    fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault>;
+    /// A connection that loads rows so, and waits as [`Database::control`]'s does.
+    fn loader<'a>(&self, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<Box<dyn Loader + 'a>, Fault>;
     /// How many connections may load at once to any use, at most `wanted`.
     fn loaders(&self, wanted: u32) -> u32;
-    /// File descriptors one control connection needs.
+    /// File descriptors one control connection needs; a loader needs no more.
     fn descriptors_per_control(&self) -> u64;
 }
 
@@ -259,13 +264,17 @@ fn wait<T>(
                 return done;
             }
         }
-        Err(Fault {
-            class: FaultClass::Interrupted,
-            code: 0,
-            sqlstate: String::new(),
-            message: "interrupted while waiting for an answer".into(),
-        })
+        Err(interruption())
     })
+}
+
+fn interruption() -> Fault {
+    Fault {
+        class: FaultClass::Interrupted,
+        code: 0,
+        sqlstate: String::new(),
+        message: "interrupted while waiting for an answer".into(),
+    }
 }
 
 /// The runtime inside a session: one thread, ended with the session.

@@ -82,8 +82,16 @@ impl Dialect {
 
     /// The start of a multi-row INSERT, up to and with VALUES.
     pub fn insert_prefix(self, set: &TableSet, number: u32) -> String {
-        let names: Vec<&str> = set.columns.iter().map(|column| column.name.as_str()).collect();
-        format!("INSERT INTO {} ({}) VALUES ", set.table_name(number), names.join(", "))
+        format!("INSERT INTO {} ({}) VALUES ", set.table_name(number), column_names(set))
+    }
+
+    /// Loads lines in a character set into all columns. The file's name is only a name.
+    pub fn load_data(set: &TableSet, number: u32, charset: &str) -> String {
+        format!(
+            "LOAD DATA LOCAL INFILE 'oltpbench' INTO TABLE {} CHARACTER SET {charset} ({})",
+            set.table_name(number),
+            column_names(set)
+        )
     }
 
     pub fn drop_table(self, set: &TableSet, number: u32) -> String {
@@ -163,6 +171,10 @@ impl Dialect {
 /// Names as a list of literals; a workload's names are letters, digits and `_`.
 pub(super) fn quoted(names: &[impl AsRef<str>]) -> String {
     names.iter().map(|name| format!("'{}'", name.as_ref())).collect::<Vec<_>>().join(", ")
+}
+
+fn column_names(set: &TableSet) -> String {
+    set.columns.iter().map(|column| column.name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 fn column_type(kind: ColumnType) -> String {

@@ -16,13 +16,14 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, Sq
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::runtime::Runtime;
 
+use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand, size};
 use super::{
     Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, placeholders, render_text, session_runtime,
     wait,
 };
 use crate::spec::Protocol;
-use crate::workload::plan::{Argument, Call, Plan};
+use crate::workload::plan::{Argument, Call, Plan, TableSet};
 
 /// How long a statement waits for the writer's lock before it counts as busy.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -59,6 +60,20 @@ impl SqliteTarget {
         Ok((runtime, connection))
     }
 
+    fn control_connection<'a>(&self, interrupted: &'a AtomicBool) -> Result<SqliteControl<'a>, Fault> {
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
+            return Err(Fault {
+                class: FaultClass::Failed,
+                code: 14,
+                sqlstate: String::new(),
+                message: format!("there is no folder {} for the SQLite file; make it first", folder.display()),
+            });
+        }
+        let (runtime, connection) = self.open(self.options().create_if_missing(self.create))?;
+        Ok(SqliteControl { connection, runtime, interrupted })
+    }
+
     fn open_fault(&self, error: sqlx::Error) -> Fault {
         let mut fault = fault(error);
         fault.message = match fault.code & 0xff {
@@ -93,17 +108,15 @@ impl Database for SqliteTarget {
     }
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder.filter(|folder| !folder.exists()) {
-            return Err(Fault {
-                class: FaultClass::Failed,
-                code: 14,
-                sqlstate: String::new(),
-                message: format!("there is no folder {} for the SQLite file; make it first", folder.display()),
-            });
-        }
-        let (runtime, connection) = self.open(self.options().create_if_missing(self.create))?;
-        Ok(Box::new(SqliteControl { connection, runtime, interrupted }))
+        Ok(Box::new(self.control_connection(interrupted)?))
+    }
+
+    fn bulk(&self, _interrupted: &AtomicBool) -> Result<Bulk, Fault> {
+        Ok(Bulk::Insert)
+    }
+
+    fn loader<'a>(&self, _bulk: Bulk, interrupted: &'a AtomicBool) -> Result<Box<dyn Loader + 'a>, Fault> {
+        Ok(Box::new(self.control_connection(interrupted)?))
     }
 
     /// SQLite has one writer at a time; more connections would only wait for each other.
@@ -172,16 +185,18 @@ struct SqliteControl<'a> {
     interrupted: &'a AtomicBool,
 }
 
+impl Loader for SqliteControl<'_> {
+    fn load(&mut self, set: &TableSet, number: u32, rows: &str, _count: u64) -> Result<(), Fault> {
+        self.run(&(Dialect::Sqlite.insert_prefix(set, number) + rows)).map(drop)
+    }
+}
+
 impl Control for SqliteControl<'_> {
     fn run(&mut self, sql: &str) -> Result<u64, Fault> {
         wait(&self.runtime, self.interrupted, async {
             let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut self.connection).await;
             done.map(|done| done.rows_affected()).map_err(fault)
         })
-    }
-
-    fn insert(&mut self, sql: &str) -> Result<(), Fault> {
-        self.run(sql).map(drop)
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {

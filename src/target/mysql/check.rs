@@ -501,20 +501,30 @@ fn performance_schema(server: &Server) -> Option<Check> {
     Some(Check::ok("performance-schema", found))
 }
 
+const TLS: &str = "tls";
+
 fn tls(server: &Server, mode: SslMode) -> Option<Check> {
-    const CODE: &str = "tls";
     let cipher = server.cipher.as_deref()?;
     let asked = format!("--ssl-mode is {}", mode.name());
     Some(match (cipher, mode) {
-        ("", SslMode::Disabled) => Check::ok(CODE, format!("connections are not encrypted; {asked}")),
-        ("", _) => Check::new(
-            Level::Warning,
-            CODE,
-            format!("connections are not encrypted although {asked}"),
-            "the server offers no TLS: give it a certificate, or measure with --ssl-mode disabled",
-        ),
-        (cipher, _) => Check::ok(CODE, format!("connections are encrypted by {cipher}; {asked}")),
+        ("", SslMode::Disabled) => Check::ok(TLS, format!("connections are not encrypted; {asked}")),
+        ("", _) => unencrypted(mode),
+        (cipher, _) => Check::ok(TLS, format!("connections are encrypted by {cipher}; {asked}")),
     })
+}
+
+fn unencrypted(mode: SslMode) -> Check {
+    Check::new(
+        Level::Warning,
+        TLS,
+        format!("connections are not encrypted although --ssl-mode is {}", mode.name()),
+        "the server offers no TLS: give it a certificate, or measure with --ssl-mode disabled",
+    )
+}
+
+/// What to know of a run whose encryption was preferred and not to be had.
+pub fn not_encrypted(facts: &Facts) -> Option<Check> {
+    facts.variable("Ssl_cipher").filter(|cipher| cipher.is_empty()).map(|_| unencrypted(SslMode::Preferred))
 }
 
 /// What the checks could not see, of the things that any MySQL has.

@@ -10,6 +10,7 @@
 //! Must not import: anything that measures.
 
 use std::io::{self, Read};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use super::auth::{AuthError, Channel, Credentials, Exchange};
@@ -18,11 +19,13 @@ use super::stream::{Stream, time_left};
 use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
 use super::{class_of, connect_fault};
 use crate::spec::{MySqlAddress, SslMode};
-use crate::target::{Fault, FaultClass};
+use crate::target::{Fault, FaultClass, interruption};
 use crate::workload::plan::Arguments;
 
 /// Enough for the answers of most statements, so that they take one read.
 const RECEIVE_BYTES: usize = 16 << 10;
+/// Packets of a file's content.
+const FILE_PART_BYTES: usize = 1 << 20;
 const _: () = assert!(RECEIVE_BYTES >= HEADER + LONGEST_INSPECTED);
 
 #[derive(Debug, thiserror::Error)]
@@ -45,8 +48,8 @@ fn io_message(error: &io::Error) -> String {
     }
 }
 
-pub struct Connection {
-    stream: Stream,
+pub struct Connection<'a> {
+    stream: Stream<'a>,
     /// What was received and is not used up is `received[start..end]`.
     received: Box<[u8]>,
     start: usize,
@@ -58,11 +61,25 @@ pub struct Connection {
     usable: bool,
 }
 
-impl Connection {
+impl<'a> Connection<'a> {
     /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
-    pub fn open(address: &MySqlAddress) -> Result<Connection, Fault> {
+    pub fn open(address: &MySqlAddress) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(address, capability::WANTED)
+    }
+
+    /// The same for [`Connection::load`]. What it does afterwards ends with [`FaultClass::Interrupted`] once
+    /// `interrupted` is set.
+    pub fn open_to_load(address: &MySqlAddress, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        let mut connection = Connection::open_with(address, capability::WANTED | capability::LOCAL_FILES)?;
+        match connection.stream.wait_until(interrupted) {
+            Ok(()) => Ok(connection),
+            Err(error) => Err(fault(error.into(), BROKE)),
+        }
+    }
+
+    fn open_with(address: &MySqlAddress, wanted: u32) -> Result<Connection<'a>, Fault> {
         let deadline = Instant::now() + address.connect_timeout;
-        Connection::log_in(address, deadline).map_err(|error| {
+        Connection::log_in(address, wanted, deadline).map_err(|error| {
             let io_kind = match &error {
                 ClientError::Io(io) => Some(io.kind()),
                 _ => None,
@@ -71,7 +88,7 @@ impl Connection {
         })
     }
 
-    fn log_in(address: &MySqlAddress, deadline: Instant) -> Result<Connection, ClientError> {
+    fn log_in(address: &MySqlAddress, wanted: u32, deadline: Instant) -> Result<Connection<'a>, ClientError> {
         let mut connection = Connection {
             stream: Stream::connect(address, deadline)?,
             received: vec![0; RECEIVE_BYTES].into(),
@@ -83,7 +100,7 @@ impl Connection {
         };
         let (greeting, mut sequence) = connection.packet(deadline)?;
         let greeting = Greeting::parse(&greeting)?;
-        let mut capabilities = greeting.capabilities & capability::WANTED;
+        let mut capabilities = greeting.capabilities & wanted;
         if encrypts(address.ssl_mode, &greeting)? {
             capabilities |= capability::SSL;
             sequence = connection.encrypt(address, capabilities, sequence)?;
@@ -185,6 +202,13 @@ impl Connection {
         self.answer(Expected::Results, &mut Skip)
     }
 
+    /// Sends a LOAD DATA LOCAL, and `data` in place of the file that the server then asks for.
+    pub fn load(&mut self, sql: &str, data: &str) -> Result<Answer, Fault> {
+        self.begin(command::QUERY);
+        self.out.extend_from_slice(sql.as_bytes());
+        self.answer_with(Expected::Results, &mut Skip, data.as_bytes())
+    }
+
     /// Sends text and keeps the rows of its results.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<TextRow>, Fault> {
         self.begin(command::QUERY);
@@ -214,18 +238,34 @@ impl Connection {
 
     /// Sends the command that was built, and reads the answer to its end.
     fn answer(&mut self, expected: Expected, rows: &mut impl Rows) -> Result<Answer, Fault> {
+        self.answer_with(expected, rows, &[])
+    }
+
+    /// The same, with what a server gets that asks for a file.
+    fn answer_with(&mut self, expected: Expected, rows: &mut impl Rows, file: &[u8]) -> Result<Answer, Fault> {
         let answer = match wire::send(&mut self.out, 0, &mut self.stream) {
-            Ok(sequence) => self.read_answer(expected, sequence, rows),
+            Ok(sequence) => self.read_answer(expected, sequence, rows, file),
             Err(error) => Err(self.last_words(error)),
         };
         answer.map_err(|error| {
-            let fault = fault(error, BROKE);
-            self.usable &= fault.class != FaultClass::ConnectionLost;
+            let mut fault = fault(error, BROKE);
+            if fault.class == FaultClass::ConnectionLost {
+                self.usable = false;
+                if self.stream.is_interrupted() {
+                    fault = interruption();
+                }
+            }
             fault
         })
     }
 
-    fn read_answer(&mut self, expected: Expected, sequence: u8, rows: &mut impl Rows) -> Result<Answer, ClientError> {
+    fn read_answer(
+        &mut self,
+        expected: Expected,
+        sequence: u8,
+        rows: &mut impl Rows,
+        file: &[u8],
+    ) -> Result<Answer, ClientError> {
         let mut response = Response::new(expected, sequence, self.deprecate_eof);
         loop {
             let (used, step) = response.step(&self.received[self.start..self.end], rows)?;
@@ -233,11 +273,15 @@ impl Connection {
             match step {
                 Step::Done(answer) => return answer.map_err(|error| WireError::from(error).into()),
                 Step::More => self.receive()?,
-                // No file is ever sent: an empty packet says that there is none
+                // No file is ever read: there are only bytes of our own, or none, and an empty packet at their end
                 // (dev:page_protocol_com_query_response_local_infile_request.html).
-                Step::LocalInfile { sequence } => {
-                    wire::start(&mut self.out);
-                    response.answered(wire::send(&mut self.out, sequence, &mut self.stream)?);
+                Step::LocalInfile { mut sequence } => {
+                    for part in file.chunks(FILE_PART_BYTES).chain([&[][..]]) {
+                        wire::start(&mut self.out);
+                        self.out.extend_from_slice(part);
+                        sequence = wire::send(&mut self.out, sequence, &mut self.stream)?;
+                    }
+                    response.answered(sequence);
                 }
             }
         }
@@ -245,7 +289,7 @@ impl Connection {
 
     /// A server that takes no more, such as a statement longer than its max_allowed_packet, may have said why.
     fn last_words(&mut self, broken: io::Error) -> ClientError {
-        match self.read_answer(Expected::Results, 0, &mut Skip) {
+        match self.read_answer(Expected::Results, 0, &mut Skip, &[]) {
             Err(ClientError::Wire(WireError::Server(mut error))) => {
                 error.unsolicited = true;
                 WireError::from(error).into()
@@ -270,7 +314,7 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl Drop for Connection<'_> {
     /// A server counts and logs a client that just hangs up, so it says goodbye.
     fn drop(&mut self) {
         if self.usable {

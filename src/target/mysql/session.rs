@@ -32,6 +32,10 @@ pub struct Statements {
 }
 
 impl Statements {
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
     pub fn new(plan: Arc<Plan>, protocol: Protocol) -> Statements {
         let mut first = Vec::with_capacity(plan.statements.len());
         let mut all = Vec::with_capacity(plan.instances());
@@ -44,7 +48,7 @@ impl Statements {
 }
 
 pub struct MySqlSession {
-    connection: Connection,
+    connection: Connection<'static>,
     statements: Arc<Statements>,
     protocol: Protocol,
     /// The server's number of each text.
@@ -53,7 +57,7 @@ pub struct MySqlSession {
 }
 
 impl MySqlSession {
-    pub fn new(connection: Connection, statements: Arc<Statements>) -> MySqlSession {
+    pub fn new(connection: Connection<'static>, statements: Arc<Statements>) -> MySqlSession {
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
         let protocol = statements.protocol;
         MySqlSession { connection, statements, protocol, prepared, prepares: Prepares::default() }

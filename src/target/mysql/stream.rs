@@ -5,6 +5,7 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,14 @@ use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureSch
 
 use crate::spec::MySqlAddress;
 
-pub struct Stream {
+/// How often a wait that may be interrupted looks whether it is.
+const LOOK: Duration = Duration::from_millis(100);
+
+pub struct Stream<'a> {
     socket: Socket,
     tls: Option<Box<ClientConnection>>,
+    /// Once this is set nothing is waited for any more.
+    interrupted: Option<&'a AtomicBool>,
 }
 
 enum Socket {
@@ -25,14 +31,14 @@ enum Socket {
     Unix(UnixStream),
 }
 
-impl Stream {
+impl<'a> Stream<'a> {
     /// Connects without TLS. A host name is looked up each time, since a managed database moves behind its name.
-    pub fn connect(address: &MySqlAddress, deadline: Instant) -> io::Result<Stream> {
+    pub fn connect(address: &MySqlAddress, deadline: Instant) -> io::Result<Stream<'a>> {
         let socket = match &address.socket {
             Some(path) => Socket::Unix(UnixStream::connect(path)?),
             None => Socket::Tcp(connect_tcp(&address.host, address.port, deadline)?),
         };
-        Ok(Stream { socket, tls: None })
+        Ok(Stream { socket, tls: None, interrupted: None })
     }
 
     /// Goes on with TLS.
@@ -58,6 +64,25 @@ impl Stream {
         }
     }
 
+    /// From now on waits for as long as it takes, or until `interrupted` is set.
+    pub fn wait_until(&mut self, interrupted: &'a AtomicBool) -> io::Result<()> {
+        self.interrupted = Some(interrupted);
+        self.set_timeout(Some(LOOK))
+    }
+
+    pub fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
+    }
+
+    /// Whether what was tried in vain is to be tried again.
+    fn is_patient(&self, error: &io::Error) -> bool {
+        match error.kind() {
+            io::ErrorKind::Interrupted => true,
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.interrupted.is_some() && !self.is_interrupted(),
+            _ => false,
+        }
+    }
+
     /// Tells the other side that nothing more will come; a TLS connection that just ends looks cut off.
     pub fn finish(&mut self) -> io::Result<()> {
         if let Some(tls) = &mut self.tls {
@@ -68,7 +93,7 @@ impl Stream {
     }
 }
 
-impl Read for Stream {
+impl Read for Stream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let done = match &mut self.tls {
@@ -76,25 +101,37 @@ impl Read for Stream {
                 Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).read(buffer),
             };
             match done {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if self.is_patient(&error) => {}
                 done => return done,
             }
         }
     }
 }
 
-impl Write for Stream {
+impl Write for Stream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.tls {
-            None => self.socket.write(bytes),
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).write(bytes),
+        loop {
+            let done = match &mut self.tls {
+                None => self.socket.write(bytes),
+                Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).write(bytes),
+            };
+            match done {
+                Err(error) if self.is_patient(&error) => {}
+                done => return done,
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.tls {
-            None => Ok(()),
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).flush(),
+        loop {
+            let done = match &mut self.tls {
+                None => Ok(()),
+                Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).flush(),
+            };
+            match done {
+                Err(error) if self.is_patient(&error) => {}
+                done => return done,
+            }
         }
     }
 }

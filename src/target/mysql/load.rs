@@ -1,0 +1,95 @@
+//! Rows in bulk over a [`Connection`], which costs the client less than sqlx and can send the lines of LOAD DATA LOCAL.
+//!
+//! Must not import: sqlx, which is for the control connection.
+
+use std::sync::atomic::AtomicBool;
+
+use super::connection::Connection;
+use crate::spec::MySqlAddress;
+use crate::target::bulk::{Bulk, Loader};
+use crate::target::{Dialect, Fault, FaultClass};
+use crate::workload::plan::{Plan, TableSet};
+
+/// Understood by every server; all text of this program is in it.
+const UTF8: &str = "utf8mb4";
+/// Character sets in which neither a client nor a file can be.
+const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
+
+pub struct MySqlLoader<'a> {
+    connection: Connection<'a>,
+    bulk: Bulk,
+    /// That of the database, in which new tables keep their text.
+    charset: String,
+    /// What the server takes the text of statements to be.
+    spoken: String,
+}
+
+impl<'a> MySqlLoader<'a> {
+    pub fn open(address: &MySqlAddress, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<MySqlLoader<'a>, Fault> {
+        let mut connection = Connection::open_to_load(address, interrupted)?;
+        let charset = cell(&mut connection, "SELECT @@character_set_database")?;
+        let charset = charset.filter(|charset| !WIDE.contains(&charset.as_str())).unwrap_or_else(|| UTF8.into());
+        Ok(MySqlLoader { connection, bulk, charset, spoken: UTF8.into() })
+    }
+
+    fn speak(&mut self, charset: &str) -> Result<(), Fault> {
+        if self.spoken != charset {
+            self.connection.query(&format!("SET NAMES {charset}"))?;
+            self.spoken = charset.into();
+        }
+        Ok(())
+    }
+}
+
+/// The first value of a query that a server or a proxy may refuse, which gives none.
+fn cell(connection: &mut Connection<'_>, sql: &str) -> Result<Option<String>, Fault> {
+    match connection.rows(sql) {
+        Err(fault) if fault.class == FaultClass::Failed => Ok(None),
+        rows => Ok(rows?.into_iter().flatten().next().flatten().and_then(|value| String::from_utf8(value).ok())),
+    }
+}
+
+/// LOAD DATA LOCAL where the server allows it, which is tried without a row: a proxy may refuse what its server allows.
+/// The plan's tables must be there.
+pub fn bulk(address: &MySqlAddress, plan: &Plan, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
+    let mut connection = Connection::open_to_load(address, interrupted)?;
+    let Some(set) = plan.tables.first() else { return Ok(Bulk::Insert) };
+    if cell(&mut connection, "SELECT @@local_infile")?.as_deref() != Some("1") {
+        return Ok(Bulk::Insert);
+    }
+    match connection.load(&Dialect::load_data(set, 1, UTF8), "") {
+        Ok(_) => Ok(Bulk::LoadData),
+        Err(fault) if fault.class == FaultClass::Interrupted => Err(fault),
+        Err(_) => Ok(Bulk::Insert),
+    }
+}
+
+impl Loader for MySqlLoader<'_> {
+    /// Text in the database's own character set needs no conversion, which costs a server with latin1 tables (MariaDB's
+    /// default) a quarter of a load. ASCII is the same in all of them.
+    fn load(&mut self, set: &TableSet, number: u32, rows: &str, count: u64) -> Result<(), Fault> {
+        let charset = if rows.is_ascii() { self.charset.clone() } else { UTF8.into() };
+        let answer = match self.bulk {
+            Bulk::LoadData => self.connection.load(&Dialect::load_data(set, number, &charset), rows),
+            Bulk::Insert => {
+                self.speak(&charset)?;
+                let prefix = Dialect::MySql.insert_prefix(set, number);
+                self.connection.query_with(|out| {
+                    out.extend_from_slice(prefix.as_bytes());
+                    out.extend_from_slice(rows.as_bytes());
+                })
+            }
+        };
+        let affected = answer.map_err(super::say_read_only)?.affected;
+        if affected == count {
+            return Ok(());
+        }
+        // LOAD DATA LOCAL makes warnings of what are errors elsewhere.
+        Err(Fault {
+            class: FaultClass::Failed,
+            code: 0,
+            sqlstate: String::new(),
+            message: format!("the server took {affected} of {count} rows"),
+        })
+    }
+}
