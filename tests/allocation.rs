@@ -1,9 +1,10 @@
-//! Playing a transaction and making a row must not allocate: the client's cost must not depend on the allocator.
+//! Playing a transaction, recording it and making a row must not allocate: the client's cost must not depend on the allocator.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::convert::Infallible;
 
+use oltpbench::metrics::{Outcome, Recorder, Sample, Shards, Statements, Window};
 use oltpbench::workload::plan::{Argument, Call, Operation, Plan, Player};
 use oltpbench::workload::{RandomKind, RandomSettings, Settings, Workload};
 
@@ -97,4 +98,37 @@ fn rows_allocate_once_only() {
     let texts: usize = (2..100).map(|id| plan.tables[0].row(1, 1, id, &mut scratch).iter().count()).sum();
     assert_eq!(ALLOCATIONS.get() - before, 0);
     assert_eq!(texts, 98 * 4);
+}
+
+#[test]
+fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
+    const INTERVAL_NS: u64 = 1_000_000_000;
+    let recorder = Recorder::new(Window::new(0, u64::MAX, INTERVAL_NS), Shards::new(2, 1));
+    let latencies = [(0, 1_000), (0, 2_000)];
+    let mut taken = 0;
+    let before = ALLOCATIONS.get();
+    for number in 0..20 {
+        for worker in 0..4 {
+            let end_ns = number * INTERVAL_NS + u64::from(worker) * 1_000_000;
+            let sample = Sample {
+                due_ns: end_ns,
+                end_ns,
+                outcome: Outcome::Committed,
+                statements: Statements { reads: 2, writes: 0, other: 0 },
+                latencies: &latencies,
+                failed_statements: Statements::default(),
+                retries: 0,
+                errors: &[],
+                reconnects: 0,
+                prepares: &[],
+                turned_to_text: false,
+                outage_ns: None,
+            };
+            recorder.record(worker, &sample);
+        }
+        // The interval before is over and this one has begun, as when the coordinator takes it.
+        recorder.take(number, |_, tally, _| taken += tally.transactions);
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(taken, 19 * 4);
 }

@@ -14,7 +14,7 @@ use super::worker::{self, Clock, Shared, Worker};
 use super::{EngineError, Observer, counters, descriptors};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window, histogram};
+use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -162,7 +162,7 @@ fn connect_all(
     interrupted: &AtomicBool,
 ) -> Result<Connects, EngineError> {
     let threads = spec.threads;
-    let mut connects = Connects { times: histogram(), encryption: None };
+    let mut connects = Connects { times: Histogram::default(), encryption: None };
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
         while started < threads && started - connected < spec.connect_concurrency {
@@ -172,7 +172,7 @@ fn connect_all(
         match events.recv_timeout(LOOK) {
             Ok(Event::Connected { took, encryption }) => {
                 connected += 1;
-                connects.times.saturating_record(nanos(took));
+                connects.times.record(nanos(took));
                 connects.encryption = connects.encryption.or(encryption);
             }
             Ok(Event::ConnectFailed(fault)) => {
@@ -407,7 +407,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
             outages: remainder.outages,
-            connects: histogram(),
+            connects: Histogram::default(),
             encryption: None,
             series: series.intervals,
             client,

@@ -1,14 +1,16 @@
 //! What was measured: counters, latency histograms and the series of intervals.
 //!
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
+//! * [`histogram`]: latencies in buckets, with exact extremes.
 //! * [`series`]: those intervals in order, and their sums.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.
 //!
-//! Times are nanoseconds since the run's origin; histograms hold nanoseconds with three significant digits.
+//! Times are nanoseconds since the run's origin.
 //! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
 
 pub mod client;
+pub mod histogram;
 pub mod recorder;
 pub mod series;
 pub mod server;
@@ -16,37 +18,9 @@ pub mod server;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
+pub use histogram::Histogram;
 pub use recorder::{Outcome, Recorder, Sample, Shards, Window};
 pub use series::{Interval, Series};
-
-/// Latencies in nanoseconds.
-pub type Histogram = hdrhistogram::Histogram<u64>;
-
-/// The longest latency a histogram holds, one hour; a longer one is recorded as this.
-const LONGEST_NS: u64 = 3_600_000_000_000;
-
-/// An empty histogram of full range, so that recording never allocates.
-pub fn histogram() -> Histogram {
-    Histogram::new_with_max(LONGEST_NS, 3).expect("one hour at three digits is a valid range")
-}
-
-/// A percentile in microseconds, 0 for an empty histogram. It never lies outside of what was recorded, although a
-/// histogram's buckets have a width.
-pub fn percentile_us(histogram: &Histogram, percentile: f64) -> f64 {
-    let value = histogram.value_at_quantile(quantile(histogram.len(), percentile));
-    let value = value.clamp(histogram.min(), histogram.max().max(histogram.min()));
-    if histogram.is_empty() { 0.0 } else { value as f64 / 1e3 }
-}
-
-/// What the histogram takes for the nearest rank of a percentile, which is exact to a millionth.
-///
-/// It multiplies by the count and rounds up, so 99.9 / 100 in binary would lead to rank 1000 of 1000 instead of 999. Half
-/// a rank below the right one rounds up to it.
-fn quantile(count: u64, percentile: f64) -> f64 {
-    let millionths = (percentile * 1e6).round() as u128;
-    let rank = (u128::from(count) * millionths).div_ceil(100_000_000).max(1);
-    (rank as f64 - 0.5) / count.max(1) as f64
-}
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{ErrorKey, Histogram, Statements, Tally, histogram};
+use super::{ErrorKey, Histogram, Statements, Tally};
 
 /// The measured span, in nanoseconds since the run's origin. Its end can be brought forward while workers run.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ struct OpenInterval {
 
 impl OpenInterval {
     fn new() -> OpenInterval {
-        OpenInterval { number: 0, tally: Tally::default(), response: histogram() }
+        OpenInterval { number: 0, tally: Tally::default(), response: Histogram::default() }
     }
 }
 
@@ -145,9 +145,9 @@ impl Shard {
             open: Vec::with_capacity(2 * SPARES),
             spares: (0..SPARES).map(|_| OpenInterval::new()).collect(),
             drained: Tally::default(),
-            statements: (0..statements).map(|_| histogram()).collect(),
-            prepares: histogram(),
-            outages: histogram(),
+            statements: (0..statements).map(|_| Histogram::default()).collect(),
+            prepares: Histogram::default(),
+            outages: Histogram::default(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
@@ -164,16 +164,16 @@ impl Shard {
                 }
                 let open = open_interval(&mut self.open, &mut self.spares, number);
                 if sample.outcome == Outcome::Committed {
-                    open.response.saturating_record(sample.end_ns.saturating_sub(sample.due_ns));
+                    open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
                     for &(statement, latency_ns) in sample.latencies {
-                        self.statements[usize::from(statement)].saturating_record(latency_ns);
+                        self.statements[usize::from(statement)].record(latency_ns);
                     }
                 }
                 for &took_ns in sample.prepares {
-                    self.prepares.saturating_record(took_ns);
+                    self.prepares.record(took_ns);
                 }
                 if let Some(outage_ns) = sample.outage_ns {
-                    self.outages.saturating_record(outage_ns);
+                    self.outages.record(outage_ns);
                 }
                 &mut open.tally
             }
@@ -203,10 +203,11 @@ impl Shard {
         tally.turned_to_text += u64::from(sample.turned_to_text);
     }
 
-    fn take(&mut self, before: u64) -> Vec<OpenInterval> {
-        let (taken, open) = std::mem::take(&mut self.open).into_iter().partition(|open| open.number < before);
-        self.open = open;
-        taken
+    /// Takes one interval of a number below `before`. It neither allocates nor gives memory back, which the next sample
+    /// would have to ask for again.
+    fn take(&mut self, before: u64) -> Option<OpenInterval> {
+        let index = self.open.iter().position(|open| open.number < before)?;
+        Some(self.open.remove(index))
     }
 }
 
@@ -286,8 +287,10 @@ impl Recorder {
     /// interval again if samples came in after it had been taken.
     pub fn take(&self, before: u64, mut collect: impl FnMut(u64, &Tally, &Histogram)) {
         for index in 0..self.shards.len() {
-            let taken = self.shard(index).take(before);
-            for mut interval in taken {
+            loop {
+                // Bound first, so that the lock is free while the interval is collected.
+                let taken = self.shard(index).take(before);
+                let Some(mut interval) = taken else { break };
                 collect(interval.number, &interval.tally, &interval.response);
                 interval.tally = Tally::default();
                 interval.response.reset();
@@ -319,21 +322,21 @@ impl Recorder {
             warmup: Tally::default(),
             drained: Tally::default(),
             statements: Vec::new(),
-            prepares: histogram(),
-            outages: histogram(),
+            prepares: Histogram::default(),
+            outages: Histogram::default(),
         };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
             for (sum, part) in [(&mut remainder.prepares, &shard.prepares), (&mut remainder.outages, &shard.outages)] {
-                sum.add(part).expect("all histograms have the same range");
+                sum.add(part);
             }
             for (statement, latency) in shard.statements.iter().enumerate() {
                 if remainder.statements.len() <= statement {
-                    remainder.statements.push(histogram());
+                    remainder.statements.push(Histogram::default());
                 }
-                remainder.statements[statement].add(latency).expect("all histograms have the same range");
+                remainder.statements[statement].add(latency);
             }
         }
         remainder

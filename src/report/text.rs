@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{ErrorEntry, Finding, RunReport, Status, Totals};
-use crate::metrics::{Histogram, Interval, percentile_us};
+use crate::metrics::{Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
 /// `percentile` of `response` is its latency.
@@ -19,7 +19,7 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
     // An interval in which nothing ended has no latency; 0 would look like a fast one.
     let latency = match response.is_empty() {
         true => "-".to_string(),
-        false => format!("{:.2}", percentile_us(response, percentile) / 1e3),
+        false => format!("{:.2}", response.percentile_us(percentile) / 1e3),
     };
     let mut line = format!(
         "[ {}s {} ] thds: {threads} tps: {} rps: {} qps: {} (r/w/o: {}/{}/{}) lat (ms,{percentile}%): {latency} err/s: {} reconn/s: {}",
@@ -248,12 +248,12 @@ mod tests {
 
     use super::*;
     use crate::metrics::client::Usage;
-    use crate::metrics::{ErrorCount, ErrorKey, Measurement, StatementLatency, Statements, Tally, histogram};
+    use crate::metrics::{ErrorCount, ErrorKey, Measurement, StatementLatency, Statements, Tally};
     use crate::report::{Profile, ProfileChange, Setup, Spec, Target, WorkloadOption};
 
-    fn latencies(values_us: impl Iterator<Item = u64>) -> crate::metrics::Histogram {
-        let mut latencies = histogram();
-        values_us.for_each(|value_us| latencies.record(value_us * 1000).unwrap());
+    fn latencies(values_us: impl Iterator<Item = u64>) -> Histogram {
+        let mut latencies = Histogram::default();
+        values_us.for_each(|value_us| latencies.record(value_us * 1000));
         latencies
     }
 
@@ -275,6 +275,10 @@ mod tests {
     }
 
     fn report() -> RunReport {
+        report_over(10.0)
+    }
+
+    fn report_over(elapsed_s: f64) -> RunReport {
         let spec = Spec {
             workload: "oltp_read_write".into(),
             profile: Some(Profile {
@@ -322,7 +326,7 @@ mod tests {
         };
         let measurement = Measurement {
             started_at: SystemTime::UNIX_EPOCH,
-            elapsed_s: 10.0,
+            elapsed_s,
             window: tally(),
             warmup: Tally::default(),
             drained: Tally { transactions: 64, ..Tally::default() },
@@ -336,7 +340,7 @@ mod tests {
                 latency: latencies(100..=199),
             }],
             prepares: latencies(300..=400),
-            outages: histogram(),
+            outages: Histogram::default(),
             connects: latencies(2000..=2063),
             encryption: Some("TLSv1.3 TLS_AES_256_GCM_SHA384".into()),
             series: Vec::new(),
@@ -357,6 +361,15 @@ mod tests {
     }
 
     #[test]
+    fn a_window_of_less_than_a_second_says_nothing_of_the_clients_cpu() {
+        let of_client = |elapsed_s| {
+            let findings = report_over(elapsed_s).findings;
+            findings.iter().filter(|finding| finding.code.starts_with("client-")).count()
+        };
+        assert_eq!((of_client(0.999), of_client(1.0)), (0, 1));
+    }
+
+    #[test]
     fn an_interval_line_is_sysbenchs_with_clock_and_requests() {
         let interval = Interval {
             start_s: 9.0,
@@ -369,7 +382,7 @@ mod tests {
         insta::assert_snapshot!(interval_line(&interval, &response, 64, 95.0), @"[ 10s 13:53:20 ] thds: 64 tps: 1000 rps: 18000 qps: 20000 (r/w/o: 14000/4000/2000) lat (ms,95%): 1.95 err/s: 0.00 reconn/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
         // The three errors are those that were retried.
-        let line = interval_line(&retried, &histogram(), 64, 99.9);
+        let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");
     }
