@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use oltpbench::spec::TargetAddress;
-use oltpbench::target::mysql::connection::Connection;
+use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use serde_json::Value;
 use support::Server;
 use support::program::{count, fail, number, oltpbench, report, report_of, succeed, text};
@@ -176,7 +176,7 @@ fn connections_that_meet_the_limit_of_prepared_statements_go_on_with_text() {
             TargetAddress::MySql(address) => address,
             other => panic!("{other:?}"),
         };
-        let mut other = Connection::open(&address).unwrap();
+        let mut other = Connection::open(&Endpoint::new(*address).unwrap()).unwrap();
         for _ in 0..18 {
             other.prepare("SELECT 1").unwrap();
         }
