@@ -40,23 +40,47 @@ pub enum SslMode {
     Disabled,
     Preferred,
     Required,
+    /// Required, and the server's certificate is of a trusted authority.
+    VerifyCa,
+    /// The same, and it is for the host that was asked for.
+    VerifyIdentity,
 }
 
 impl SslMode {
-    pub const NAMES: [&'static str; 3] = ["disabled", "preferred", "required"];
+    const ALL: [SslMode; 5] =
+        [SslMode::Disabled, SslMode::Preferred, SslMode::Required, SslMode::VerifyCa, SslMode::VerifyIdentity];
+    pub const NAMES: [&'static str; 5] = ["disabled", "preferred", "required", "verify-ca", "verify-identity"];
 
     pub fn name(self) -> &'static str {
         Self::NAMES[self as usize]
     }
 
     pub fn parse(text: &str) -> Option<SslMode> {
-        match text.to_ascii_lowercase().as_str() {
-            "disabled" => Some(SslMode::Disabled),
-            "preferred" => Some(SslMode::Preferred),
-            "required" => Some(SslMode::Required),
-            _ => None,
-        }
+        // MySQL's own names have an underscore.
+        let name = text.to_ascii_lowercase().replace('_', "-");
+        Self::ALL.into_iter().find(|mode| mode.name() == name)
     }
+
+    /// Whether the server's certificate is looked at.
+    pub fn verifies(self) -> bool {
+        matches!(self, SslMode::VerifyCa | SslMode::VerifyIdentity)
+    }
+
+    /// Whether there is no connection without encryption.
+    pub fn always_encrypts(self) -> bool {
+        self == SslMode::Required || self.verifies()
+    }
+}
+
+/// What TLS trusts and shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SslFiles {
+    /// Certificates of the trusted authorities, in PEM; those of the platform if it is not given.
+    pub ca: Option<PathBuf>,
+    /// Certificate and key of the client, in PEM.
+    pub client: Option<(PathBuf, PathBuf)>,
+    /// What the server's certificate must be for, in place of its host name.
+    pub server_name: Option<String>,
 }
 
 /// Where a MySQL or MariaDB server is, and how to connect to it.
@@ -70,6 +94,7 @@ pub struct MySqlAddress {
     pub password: Option<Secret>,
     pub database: String,
     pub ssl_mode: SslMode,
+    pub ssl: SslFiles,
     /// Whether a server that asks for the password as it is gets it even where others may listen.
     pub cleartext_allowed: bool,
     /// A server that does not complete a connection in this time counts as not there.
@@ -91,6 +116,7 @@ impl Default for MySqlAddress {
             password: None,
             database: "sbtest".into(),
             ssl_mode: SslMode::Disabled,
+            ssl: SslFiles::default(),
             cleartext_allowed: false,
             connect_timeout: Duration::from_secs(10),
             statement_timeout: None,
@@ -111,7 +137,7 @@ pub struct Simulation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetAddress {
     Sqlite(PathBuf),
-    MySql(MySqlAddress),
+    MySql(Box<MySqlAddress>),
     Simulated(Simulation),
 }
 
@@ -149,7 +175,7 @@ impl TargetAddress {
         }
         let url = Url::parse(text).map_err(|error| SpecError::NotAUrl(error.to_string()))?;
         match url.scheme() {
-            "mysql" | "mariadb" => parse_mysql(&url).map(TargetAddress::MySql),
+            "mysql" | "mariadb" => parse_mysql(&url).map(|address| TargetAddress::MySql(Box::new(address))),
             "simulated" => parse_simulated(&url).map(TargetAddress::Simulated),
             other => Err(SpecError::Scheme(other.into())),
         }
@@ -238,7 +264,7 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
                 address.ssl_mode = SslMode::parse(&value).ok_or(SpecError::Value {
                     name: "ssl-mode",
                     value: value.into_owned(),
-                    wanted: "disabled, preferred or required",
+                    wanted: "disabled, preferred, required, verify-ca or verify-identity",
                 })?;
             }
             other => {
@@ -358,6 +384,8 @@ pub struct RunSpec {
     pub interval: Duration,
     pub seed: u64,
     pub max_retries: u32,
+    /// How many connections are opened at once.
+    pub connect_concurrency: u32,
     pub ignored_errors: IgnoredErrors,
     /// Share of failed transactions, from 0 to 1, above which the run stops.
     pub max_error_rate: f64,
@@ -373,7 +401,7 @@ mod tests {
 
     fn mysql(text: &str) -> MySqlAddress {
         match TargetAddress::parse(text) {
-            Ok(TargetAddress::MySql(address)) => address,
+            Ok(TargetAddress::MySql(address)) => *address,
             other => panic!("{other:?}"),
         }
     }
@@ -417,7 +445,7 @@ mod tests {
     fn a_redacted_address_parses_to_the_same_place() {
         for url in [
             "mysql://u@h:3306/d",
-            "mysql://u@h:1/d?ssl-mode=required",
+            "mysql://u@h:1/d?ssl-mode=verify-identity",
             "mysql://u%40x@[::1]:3306/d%20e",
             "mysql://u@localhost/d?socket=/tmp/s&ssl-mode=preferred",
             "sqlite:a/b.sqlite",
@@ -437,7 +465,7 @@ mod tests {
             ("mysql://u:hunter2@h/d?sslmode=x", "unknown parameter `sslmode`"),
             ("mysql://u:hunter2@h:99999/d", "not a URL"),
             ("mysql://u:hunter2%FF@h/d", "UTF-8"),
-            ("mysql://h/d?ssl-mode=maybe", "disabled, preferred or required"),
+            ("mysql://h/d?ssl-mode=maybe", "disabled, preferred, required, verify-ca or verify-identity"),
             ("sqlite:", "needs a file"),
             ("sqlite::memory:", "needs a file"),
             ("sqlite://:memory:", "needs a file"),

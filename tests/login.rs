@@ -6,7 +6,7 @@ mod support;
 use std::path::{Path, PathBuf};
 
 use oltpbench::spec::{MySqlAddress, Secret, SslMode};
-use oltpbench::target::mysql::connection::Connection;
+use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use support::Server;
 
 /// Longer than the nonce of 20 bytes that some methods mix with it, and as long as RSA with 2048 bits lets it be.
@@ -23,8 +23,8 @@ enum Way {
     Tls,
 }
 
-fn address(server: &Server, way: Way, user: &str, password: &str) -> MySqlAddress {
-    MySqlAddress {
+fn endpoint(server: &Server, way: Way, user: &str, password: &str) -> Endpoint {
+    let address = MySqlAddress {
         host: "127.0.0.1".into(),
         port: server.port(),
         socket: (way == Way::Socket).then(|| server.socket()),
@@ -32,7 +32,8 @@ fn address(server: &Server, way: Way, user: &str, password: &str) -> MySqlAddres
         password: Some(Secret::new(password)).filter(|password| !password.reveal().is_empty()),
         ssl_mode: if way == Way::Tls { SslMode::Required } else { SslMode::Disabled },
         ..MySqlAddress::default()
-    }
+    };
+    Endpoint::new(address).unwrap()
 }
 
 /// Makes the users log in by a method.
@@ -52,10 +53,10 @@ fn assert_all_log_in(server: &Server, users: &[(&str, &str)], ways: &[Way]) {
         // Nobody is remembered from the way before.
         server.sql("FLUSH PRIVILEGES");
         for &(user, password) in users {
-            let wrong = Connection::open(&address(server, way, user, "wrong")).err();
+            let wrong = Connection::open(&endpoint(server, way, user, "wrong")).err();
             assert_eq!(wrong.map(|fault| fault.code), Some(1045), "{user} {way:?}");
             for time in ["first", "second"] {
-                let mut connection = Connection::open(&address(server, way, user, password))
+                let mut connection = Connection::open(&endpoint(server, way, user, password))
                     .unwrap_or_else(|fault| panic!("{user} {way:?} {time}: {fault}"));
                 let rows = connection.rows("SELECT USER()").unwrap();
                 let name = rows[0][0].as_deref().map(String::from_utf8_lossy).unwrap();

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use oltpbench::spec::TargetAddress;
-use oltpbench::target::mysql::connection::Connection;
+use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::Server;
@@ -180,7 +180,7 @@ fn connections_that_meet_the_limit_of_prepared_statements_go_on_with_text() {
             TargetAddress::MySql(address) => address,
             other => panic!("{other:?}"),
         };
-        let mut other = Connection::open(&address).unwrap();
+        let mut other = Connection::open(&Endpoint::new(*address).unwrap()).unwrap();
         for _ in 0..18 {
             other.prepare("SELECT 1").unwrap();
         }

@@ -11,7 +11,8 @@ use clap::{ArgMatches, FromArgMatches};
 
 use super::CliError;
 use super::options::{
-    Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs, new_seed,
+    CONNECT_CONCURRENCY, Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs,
+    new_seed,
 };
 use super::progress::Console;
 use crate::engine::run::Ending;
@@ -20,7 +21,7 @@ use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::text::{self, printable};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
-use crate::spec::{IgnoredErrors, Protocol, RunSpec, TargetAddress};
+use crate::spec::{IgnoredErrors, MySqlAddress, Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
@@ -57,12 +58,16 @@ fn compile(choice: &Choice, matches: &ArgMatches, threads: u32) -> Result<Arc<Pl
 fn database(address: &TargetAddress, plan: &Arc<Plan>, create: bool) -> Result<Box<dyn Database>, CliError> {
     let plan = Arc::clone(plan);
     match address {
-        TargetAddress::MySql(mysql) => Ok(Box::new(MySqlTarget::new(mysql.clone(), plan, Protocol::Text))),
+        TargetAddress::MySql(mysql) => Ok(Box::new(mysql_target(mysql, plan, Protocol::Text)?)),
         TargetAddress::Sqlite(path) => Ok(Box::new(SqliteTarget::new(path.clone(), plan, Protocol::Text, create))),
         TargetAddress::Simulated(_) => Err(CliError::usage(
             "a simulated: target has no tables; `oltpbench run` measures it without preparing anything",
         )),
     }
+}
+
+fn mysql_target(address: &MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> Result<MySqlTarget, CliError> {
+    MySqlTarget::new(address.clone(), plan, protocol).map_err(|error| CliError::usage(error.to_string()))
 }
 
 pub(super) fn prepare(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
@@ -169,7 +174,7 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
             check::examine(&target, &address, &demand, interrupted)?
         }
         TargetAddress::MySql(mysql) => {
-            let target = MySqlTarget::new(mysql.clone(), shared(), demand.protocol);
+            let target = mysql_target(mysql, shared(), demand.protocol)?;
             check::examine(&target, &address, &demand, interrupted)?
         }
     };
@@ -199,6 +204,7 @@ fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
         variables: facts.variables.into_iter().collect(),
         init_sql: mysql.map_or_else(Vec::new, |mysql| mysql.init_sql.clone()),
         statement_timeout_s: mysql.and_then(|mysql| mysql.statement_timeout).map(|timeout| timeout.as_secs_f64()),
+        encryption: None,
     }
 }
 
@@ -311,11 +317,11 @@ impl Job {
                 self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
-                let database = MySqlTarget::new(mysql.clone(), plan(), wanted);
+                let database = mysql_target(mysql, plan(), wanted)?;
                 let facts = check::admit(&database, &self.address, &demand, interrupted)?;
                 let (protocol, mut findings) = fitting_protocol(&facts, &demand);
                 findings.extend(mysql::check::not_encrypted(&facts).map(finding));
-                let target = MySqlTarget::new(mysql.clone(), plan(), protocol);
+                let target = mysql_target(mysql, plan(), protocol)?;
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
             }
@@ -461,6 +467,7 @@ fn demo_run(
         interval: Duration::from_secs(1),
         seed: new_seed(),
         max_retries: 10,
+        connect_concurrency: CONNECT_CONCURRENCY,
         ignored_errors: IgnoredErrors::These(Vec::new()),
         max_error_rate: 0.01,
         forced_shutdown: Duration::from_secs(10),

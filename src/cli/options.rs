@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{IgnoredErrors, MySqlAddress, RunSpec, Secret, SslMode, TargetAddress, without_brackets};
+use crate::spec::{IgnoredErrors, MySqlAddress, RunSpec, Secret, SslFiles, SslMode, TargetAddress, without_brackets};
 use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
@@ -56,9 +56,22 @@ pub(super) struct TargetArgs {
     /// Ask for the password
     #[arg(long, conflicts_with = "password_file")]
     ask_password: bool,
-    /// Whether to encrypt the connection [default: disabled] [possible values: disabled, preferred, required]
+    /// Whether to encrypt connections, and what to verify [default: disabled, or verify-ca with --ssl-ca] [possible values:
+    /// disabled, preferred, required, verify-ca, verify-identity]
     #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
     ssl_mode: Option<SslMode>,
+    /// PEM file with the certificates of trusted authorities [default: the platform's]
+    #[arg(long, value_name = "FILE")]
+    ssl_ca: Option<PathBuf>,
+    /// PEM file with the client's certificate
+    #[arg(long, value_name = "FILE", requires = "ssl_key")]
+    ssl_cert: Option<PathBuf>,
+    /// PEM file with the key of the client's certificate
+    #[arg(long, value_name = "FILE", requires = "ssl_cert")]
+    ssl_key: Option<PathBuf>,
+    /// Name that the server's certificate must be for, in place of its host name
+    #[arg(long, value_name = "NAME")]
+    ssl_server_name: Option<String>,
     /// Send the password as it is to a server that asks for it, even where others may listen
     #[arg(long)]
     enable_cleartext_plugin: bool,
@@ -92,7 +105,7 @@ impl TargetArgs {
             return Ok((self.with_secrets(parsed(url)?)?, false));
         }
         if by_parts {
-            return Ok((self.with_secrets(TargetAddress::MySql(self.mysql_parts()))?, false));
+            return Ok((self.with_secrets(TargetAddress::MySql(Box::new(self.mysql_parts())))?, false));
         }
         // A variable that is set but empty is as good as none.
         match std::env::var("OLTPBENCH_URL").ok().filter(|url| !url.is_empty()) {
@@ -120,6 +133,9 @@ impl TargetArgs {
                 ("--password-file", self.password_file.is_some()),
                 ("--ask-password", self.ask_password),
                 ("--ssl-mode", self.ssl_mode.is_some()),
+                ("--ssl-ca", self.ssl_ca.is_some()),
+                ("--ssl-cert", self.ssl_cert.is_some()),
+                ("--ssl-server-name", self.ssl_server_name.is_some()),
                 ("--enable-cleartext-plugin", self.enable_cleartext_plugin),
                 ("--connect-timeout", self.connect_timeout.is_some()),
                 ("--statement-timeout", self.statement_timeout.is_some()),
@@ -144,14 +160,50 @@ impl TargetArgs {
         }
         // A server tells a login with an empty password from one without.
         mysql.password = mysql.password.filter(|password| !password.reveal().is_empty());
-        if let Some(mode) = self.ssl_mode {
-            mysql.ssl_mode = mode;
-        }
+        self.with_tls(&mut mysql)?;
         mysql.cleartext_allowed = self.enable_cleartext_plugin;
         mysql.connect_timeout = self.connect_timeout.unwrap_or(mysql.connect_timeout);
         mysql.statement_timeout = self.statement_timeout;
         mysql.init_sql = self.init_sql.clone();
         Ok(TargetAddress::MySql(mysql))
+    }
+}
+
+impl TargetArgs {
+    /// Adds encryption. Files that would verify nothing are refused, since whoever gives them believes that they do.
+    fn with_tls(&self, mysql: &mut MySqlAddress) -> Result<(), CliError> {
+        match self.ssl_mode {
+            Some(mode) => mysql.ssl_mode = mode,
+            // As MySQL's own client does.
+            None if self.ssl_ca.is_some() && mysql.ssl_mode == SslMode::Disabled => mysql.ssl_mode = SslMode::VerifyCa,
+            None => {}
+        }
+        let mode = mysql.ssl_mode;
+        let refused = |what: &str| Err(CliError::usage(format!("{what}, and --ssl-mode is {}", mode.name())));
+        if self.ssl_ca.is_some() && !mode.verifies() {
+            return refused("--ssl-ca is only for --ssl-mode verify-ca and verify-identity");
+        }
+        if self.ssl_server_name.is_some() && mode != SslMode::VerifyIdentity {
+            return refused("--ssl-server-name is only for --ssl-mode verify-identity");
+        }
+        if self.ssl_cert.is_some() && mode == SslMode::Disabled {
+            return refused("--ssl-cert needs an encrypted connection");
+        }
+        if self.ssl_ca.is_none() && mode == SslMode::VerifyCa {
+            return refused(
+                "--ssl-ca is missing; any certificate of a public authority would do, whoever holds it: give the \
+                 authority, or use verify-identity",
+            );
+        }
+        if self.ssl_ca.is_none() && self.ssl_server_name.is_some() {
+            return refused("--ssl-server-name needs the authority by --ssl-ca");
+        }
+        mysql.ssl = SslFiles {
+            ca: self.ssl_ca.clone(),
+            client: self.ssl_cert.clone().zip(self.ssl_key.clone()),
+            server_name: self.ssl_server_name.clone(),
+        };
+        Ok(())
     }
 }
 
@@ -276,6 +328,9 @@ pub(super) struct RunArgs {
     /// Number of connections, each with a thread of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
     pub(super) threads: u32,
+    /// Number of connections that are being opened at any moment
+    #[arg(long, default_value_t = CONNECT_CONCURRENCY, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    connect_concurrency: u32,
     /// Length of the measurement in seconds; 0 is no limit
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     time: Duration,
@@ -311,6 +366,9 @@ pub(super) struct RunArgs {
     pub(super) json: Option<PathBuf>,
 }
 
+/// So that a thousand logins do not hit the server at once.
+pub(super) const CONNECT_CONCURRENCY: u32 = 32;
+
 /// Length of the series' intervals when no interval lines are asked for.
 const SERIES_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -327,6 +385,7 @@ impl RunArgs {
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             seed,
             max_retries: self.max_retries,
+            connect_concurrency: self.connect_concurrency,
             ignored_errors: self.ignore_errors.clone(),
             max_error_rate: self.max_error_rate / 100.0,
             forced_shutdown: self.forced_shutdown,

@@ -16,11 +16,9 @@ use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
 use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
-use crate::target::{Database, Fault, Target};
+use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
 
-/// How many connections are being opened at any moment, so that a thousand logins do not hit the server at once.
-const CONNECTING_AT_ONCE: u32 = 32;
 /// How long after an interval's end its line is made, so that samples on their way are in it.
 const GRACE_NS: u64 = 5_000_000;
 /// How often the coordinator looks for Ctrl-C and for too many errors.
@@ -56,7 +54,7 @@ impl Gate {
 
 /// What a worker tells the coordinator.
 enum Event {
-    Connected,
+    Connected { took: Duration, encryption: Option<String> },
     ConnectFailed(Fault),
     Ended { panicked: bool },
 }
@@ -116,10 +114,13 @@ fn connect_and_measure<T: Target>(
     let gate = Arc::new(Gate::default());
     let (sender, events) = channel();
     let spawn = |number| spawn_worker(shared, &gate, number, sender.clone());
-    if let Err(error) = connect_all(spec.threads, spawn, &events, observer, interrupted) {
-        gate.decide(false);
-        return Err(error);
-    }
+    let connects = match connect_all(spec, spawn, &events, observer, interrupted) {
+        Ok(connects) => connects,
+        Err(error) => {
+            gate.decide(false);
+            return Err(error);
+        }
+    };
     // From here on only workers hold senders, so the channel closes when the last one ends.
     drop(sender);
     if let Some(counters) = counters {
@@ -136,7 +137,16 @@ fn connect_and_measure<T: Target>(
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(Recorder::new(window, shards));
     gate.decide(true);
-    Ok(Coordinator::new(shared, spec, &events, started_at).measure(observer, interrupted))
+    let (measurement, ending) = Coordinator::new(shared, spec, &events, started_at).measure(observer, interrupted);
+    let Connects { times, encryption } = connects;
+    Ok((Measurement { connects: times, encryption, ..measurement }, ending))
+}
+
+/// How the connections of a run came about.
+struct Connects {
+    times: Histogram,
+    /// That of the first one.
+    encryption: Option<String>,
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -145,20 +155,26 @@ fn nanos(duration: Duration) -> u64 {
 
 /// Starts the workers, a few at a time, until all are connected and wait at the gate.
 fn connect_all(
-    threads: u32,
+    spec: &RunSpec,
     spawn: impl Fn(u32) -> Result<(), EngineError>,
     events: &Receiver<Event>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
-) -> Result<(), EngineError> {
+) -> Result<Connects, EngineError> {
+    let threads = spec.threads;
+    let mut connects = Connects { times: Histogram::default(), encryption: None };
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
-        while started < threads && started - connected < CONNECTING_AT_ONCE {
+        while started < threads && started - connected < spec.connect_concurrency {
             spawn(started)?;
             started += 1;
         }
         match events.recv_timeout(LOOK) {
-            Ok(Event::Connected) => connected += 1,
+            Ok(Event::Connected { took, encryption }) => {
+                connected += 1;
+                connects.times.record(nanos(took));
+                connects.encryption = connects.encryption.or(encryption);
+            }
             Ok(Event::ConnectFailed(fault)) => {
                 return Err(EngineError::Connect { connected, threads, fault });
             }
@@ -170,7 +186,7 @@ fn connect_all(
             return Err(EngineError::InterruptedEarly);
         }
     }
-    Ok(())
+    Ok(connects)
 }
 
 fn spawn_worker<T: Target>(
@@ -183,10 +199,12 @@ fn spawn_worker<T: Target>(
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
         let _ended = OnDrop(sender.clone());
+        let began = Instant::now();
         match shared.target.connect() {
             Ok(session) => {
+                let connected = Event::Connected { took: began.elapsed(), encryption: session.encryption() };
                 // The receiver lives as long as the run; if it is gone nobody needs the message.
-                let _ = sender.send(Event::Connected);
+                let _ = sender.send(connected);
                 if gate.wait() {
                     Worker::new(&shared, number, session).work();
                 }
@@ -389,6 +407,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
             outages: remainder.outages,
+            connects: Histogram::default(),
+            encryption: None,
             series: series.intervals,
             client,
             server: None,
@@ -414,7 +434,7 @@ mod tests {
     use super::*;
     use crate::metrics::Interval;
     use crate::spec::IgnoredErrors;
-    use crate::target::{FaultClass, Session};
+    use crate::target::FaultClass;
     use crate::workload::plan::Call;
     use crate::workload::{RandomSettings, Settings, Workload};
 
@@ -498,6 +518,7 @@ mod tests {
             interval: Duration::from_millis(10),
             seed: 1,
             max_retries: 0,
+            connect_concurrency: 32,
             ignored_errors: IgnoredErrors::These(Vec::new()),
             max_error_rate: 1.0,
             forced_shutdown: Duration::from_secs(10),

@@ -160,6 +160,10 @@ pub struct Measurement {
     pub prepares: Histogram,
     /// From the loss of a connection to the end of its worker's next transaction, of those that ended in the window.
     pub outages: Histogram,
+    /// What it took to open each connection, before the run.
+    pub connects: Histogram,
+    /// Version and cipher of TLS; `None` for connections without it.
+    pub encryption: Option<String>,
     pub series: Vec<Interval>,
     pub client: client::Usage,
     /// `None` for a target without counters.

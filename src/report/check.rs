@@ -128,6 +128,7 @@ mod tests {
                 variables: Default::default(),
                 init_sql: Vec::new(),
                 statement_timeout_s: None,
+                encryption: None,
             },
             workload: "oltp_read_only".into(),
             threads: 500,

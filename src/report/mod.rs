@@ -147,6 +147,8 @@ pub struct Target {
     /// Statements that each connection of a run began with.
     pub init_sql: Vec<String>,
     pub statement_timeout_s: Option<f64>,
+    /// Version and cipher of TLS between the sessions of a run and what they connected to; `None` without it.
+    pub encryption: Option<String>,
 }
 
 /// Where the load came from and what it cost there.
@@ -229,6 +231,8 @@ pub struct Latencies {
     pub prepare: Latency,
     /// From the loss of a connection to the end of its next transaction.
     pub outage: Latency,
+    /// Of opening a connection before the run, TLS and login included.
+    pub connect: Latency,
 }
 
 /// A latency distribution in microseconds.
@@ -305,7 +309,7 @@ impl RunReport {
             status,
             started_at: humantime::format_rfc3339_millis(measurement.started_at).to_string(),
             spec: setup.spec,
-            target: setup.target,
+            target: Target { encryption: measurement.encryption.clone(), ..setup.target },
             client: Client::new(&measurement.client),
             totals: Totals::new(&measurement.window, measurement.elapsed_s),
             warmup: Counts::new(&measurement.warmup),
@@ -318,6 +322,7 @@ impl RunReport {
                 response,
                 prepare: Latency::new(&measurement.prepares),
                 outage: Latency::new(&measurement.outages),
+                connect: Latency::new(&measurement.connects),
             },
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),

@@ -103,6 +103,9 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         line("warm-up:", format!("{} s", spec.warmup_time_s))?;
     }
     line("statements:", spec.protocol.clone())?;
+    if let Some(encryption) = &report.target.encryption {
+        line("encryption:", encryption.clone())?;
+    }
     for sql in &report.target.init_sql {
         line("connections begin with:", sql.clone())?;
     }
@@ -200,8 +203,9 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
     writeln!(out, "\nStatements (ms):")?;
     writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
     let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
-    let prepare = Some(("prepare (in the above)", &report.latency_us.prepare));
-    for (name, latency) in statements.chain(prepare.filter(|(_, latency)| latency.count > 0)) {
+    let beside =
+        [("prepare (in the above)", &report.latency_us.prepare), ("connect (before)", &report.latency_us.connect)];
+    for (name, latency) in statements.chain(beside.into_iter().filter(|(_, latency)| latency.count > 0)) {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
         writeln!(out, "    {name:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", latency.count)?;
@@ -319,6 +323,7 @@ mod tests {
             variables: Default::default(),
             init_sql: Vec::new(),
             statement_timeout_s: None,
+            encryption: None,
         };
         let measurement = Measurement {
             started_at: SystemTime::UNIX_EPOCH,
@@ -337,6 +342,8 @@ mod tests {
             }],
             prepares: latencies(300..=400),
             outages: Histogram::default(),
+            connects: latencies(2000..=2063),
+            encryption: Some("TLSv1.3 TLS_AES_256_GCM_SHA384".into()),
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,

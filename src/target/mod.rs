@@ -94,6 +94,10 @@ pub trait Session {
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault>;
     fn commit(&mut self) -> Result<(), Fault>;
     fn rollback(&mut self) -> Result<(), Fault>;
+    /// Version and cipher of TLS; `None` without it.
+    fn encryption(&self) -> Option<String> {
+        None
+    }
     /// Moves what was prepared since the last call into `prepares`; nothing for a session that does not tell.
     fn take_prepares(&mut self, _prepares: &mut Prepares) {}
 }

@@ -6,7 +6,7 @@
 //! * [`session`]: a plan's statements on a connection.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
-//! * [`stream`]: sockets and TLS.
+//! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
 //!
 //! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
 //! one of them is set explicitly here so that the server sees what sysbench's client would send.
@@ -20,6 +20,7 @@ mod load;
 pub mod response;
 mod session;
 mod stream;
+mod tls;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -32,9 +33,10 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySq
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Row};
 use tokio::runtime::Runtime;
 
-use self::connection::Connection;
+use self::connection::{Connection, Endpoint};
 pub use self::session::MySqlSession;
 use self::session::Statements;
+pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
 use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
@@ -114,13 +116,14 @@ fn is_counter(name: &str) -> bool {
 }
 
 pub struct MySqlTarget {
-    address: MySqlAddress,
+    endpoint: Endpoint,
     statements: Arc<Statements>,
 }
 
 impl MySqlTarget {
-    pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> MySqlTarget {
-        MySqlTarget { address, statements: Arc::new(Statements::new(plan, protocol)) }
+    pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> Result<MySqlTarget, TlsError> {
+        let endpoint = Endpoint::new(address)?;
+        Ok(MySqlTarget { endpoint, statements: Arc::new(Statements::new(plan, protocol)) })
     }
 
     /// Prepared statements one session may hold: one for each statement and table.
@@ -130,7 +133,7 @@ impl MySqlTarget {
     }
 
     fn options(&self) -> MySqlConnectOptions {
-        let address = &self.address;
+        let address = &self.endpoint.address;
         let mut options = MySqlConnectOptions::new()
             .host(&address.host)
             .port(address.port)
@@ -140,6 +143,10 @@ impl MySqlTarget {
                 SslMode::Disabled => MySqlSslMode::Disabled,
                 SslMode::Preferred => MySqlSslMode::Preferred,
                 SslMode::Required => MySqlSslMode::Required,
+                SslMode::VerifyCa => MySqlSslMode::VerifyCa,
+                // sqlx knows of no other name than the host's.
+                SslMode::VerifyIdentity if address.ssl.server_name.is_some() => MySqlSslMode::VerifyCa,
+                SslMode::VerifyIdentity => MySqlSslMode::VerifyIdentity,
             })
             .charset("utf8mb4")
             .enable_cleartext_plugin(self.may_show_password())
@@ -151,6 +158,12 @@ impl MySqlTarget {
         if let Some(socket) = &address.socket {
             options = options.socket(socket);
         }
+        if let Some(file) = &address.ssl.ca {
+            options = options.ssl_ca(file);
+        }
+        if let Some((certificate, key)) = &address.ssl.client {
+            options = options.ssl_client_cert(certificate).ssl_client_key(key);
+        }
         if let Some(password) = &address.password {
             options = options.password(password.reveal());
         }
@@ -160,8 +173,8 @@ impl MySqlTarget {
     /// Whether a server that asks for the password as it is may have it. Where encryption is only preferred a connection
     /// may turn out to have none.
     fn may_show_password(&self) -> bool {
-        let address = &self.address;
-        address.cleartext_allowed || address.socket.is_some() || address.ssl_mode == SslMode::Required
+        let address = &self.endpoint.address;
+        address.cleartext_allowed || address.socket.is_some() || address.ssl_mode.always_encrypts()
     }
 
     fn open(&self, interrupted: &AtomicBool) -> Result<Link, Fault> {
@@ -181,7 +194,7 @@ impl MySqlTarget {
         match connect(self.options()) {
             // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
             // is refused. One login over TLS lets the server remember the password, after which a hash is enough.
-            Err(fault) if fault.code == ACCESS_DENIED && self.address.socket.is_some() => {
+            Err(fault) if fault.code == ACCESS_DENIED && self.endpoint.address.socket.is_some() => {
                 let over_tls = self.options().ssl_mode(MySqlSslMode::Required);
                 match connect(over_tls) {
                     Ok(_) => connect(self.options()),
@@ -193,16 +206,16 @@ impl MySqlTarget {
     }
 
     async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
-        match tokio::time::timeout(self.address.connect_timeout, options.connect()).await {
+        match tokio::time::timeout(self.endpoint.address.connect_timeout, options.connect()).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
-                let io_kind = match &error {
-                    sqlx::Error::Io(io) => Some(io.kind()),
-                    _ => None,
+                let cause = match &error {
+                    sqlx::Error::Io(error) => Cause::of(error),
+                    _ => Cause::Other,
                 };
-                Err(connect_fault(&self.address, fault(error), io_kind))
+                Err(connect_fault(&self.endpoint.address, fault(error), cause))
             }
-            Err(_) => Err(silent(&self.address)),
+            Err(_) => Err(silent(&self.endpoint.address)),
         }
     }
 }
@@ -212,9 +225,9 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        let mut connection = Connection::open(&self.address)?;
-        connection.limit_silence(self.address.statement_timeout)?;
-        for sql in &self.address.init_sql {
+        let mut connection = Connection::open(&self.endpoint)?;
+        connection.limit_silence(self.endpoint.address.statement_timeout)?;
+        for sql in &self.endpoint.address.init_sql {
             connection.query(sql).map_err(|fault| init_fault(sql, fault))?;
         }
         Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
@@ -231,16 +244,16 @@ impl Database for MySqlTarget {
     }
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
-        let (link, ssl_mode) = (self.open(interrupted)?, self.address.ssl_mode);
+        let (link, ssl_mode) = (self.open(interrupted)?, self.endpoint.address.ssl_mode);
         Ok(Box::new(MySqlControl { link, ssl_mode, interrupted }))
     }
 
     fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
-        load::bulk(&self.address, self.statements.plan(), interrupted)
+        load::bulk(&self.endpoint, self.statements.plan(), interrupted)
     }
 
     fn loader<'a>(&self, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<Box<dyn Loader + 'a>, Fault> {
-        Ok(Box::new(load::MySqlLoader::open(&self.address, bulk, interrupted)?))
+        Ok(Box::new(load::MySqlLoader::open(&self.endpoint, bulk, interrupted)?))
     }
 
     fn loaders(&self, wanted: u32) -> u32 {
@@ -449,10 +462,30 @@ fn silent(address: &MySqlAddress) -> Fault {
     }
 }
 
+/// Why a connection failed, where it was not the server that said no.
+enum Cause {
+    Silence,
+    Nobody,
+    /// With advice.
+    Certificate(&'static str),
+    Other,
+}
+
+impl Cause {
+    fn of(error: &io::Error) -> Cause {
+        match (error.kind(), tls::advice(error)) {
+            (_, Some(advice)) => Cause::Certificate(advice),
+            (io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut, _) => Cause::Silence,
+            (io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound, _) => Cause::Nobody,
+            _ => Cause::Other,
+        }
+    }
+}
+
 /// Says what to do about a connection that cannot be had.
-fn connect_fault(address: &MySqlAddress, mut fault: Fault, io_kind: Option<io::ErrorKind>) -> Fault {
+fn connect_fault(address: &MySqlAddress, mut fault: Fault, cause: Cause) -> Fault {
     let (place, user, database) = (place(address), &address.user, &address.database);
-    let advice = match (fault.code, io_kind) {
+    let advice = match (fault.code, cause) {
         (ACCESS_DENIED | 1698, _) => {
             let password = if address.password.is_some() { "with this password" } else { "without a password" };
             // MariaDB does not say that this is what it misses, nor does MySQL where it is the account that demands it.
@@ -475,8 +508,9 @@ fn connect_fault(address: &MySqlAddress, mut fault: Fault, io_kind: Option<io::E
         (1203 | 1226, _) => {
             format!("{place} allows user `{user}` no more connections; raise its limit or use fewer --threads")
         }
-        (0, Some(io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)) => return silent(address),
-        (0, Some(io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound)) => {
+        (0, Cause::Silence) => return silent(address),
+        (0, Cause::Certificate(advice)) => format!("{place} is not trusted: {advice}"),
+        (0, Cause::Nobody) => {
             format!("no server answers at {place}; check the address and that the server runs")
         }
         (0, _) => format!("no connection to {place}"),

@@ -10,14 +10,18 @@
 //! Must not import: anything that measures.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+
+use rustls::ClientConfig;
 
 use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
 use super::stream::{Stream, time_left};
+use super::tls::{self, TlsError};
 use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
-use super::{class_of, connect_fault};
+use super::{Cause, class_of, connect_fault};
 use crate::spec::{MySqlAddress, SslMode};
 use crate::target::{Fault, FaultClass, interruption};
 use crate::workload::plan::Arguments;
@@ -36,7 +40,7 @@ enum ClientError {
     Wire(#[from] WireError),
     #[error(transparent)]
     Auth(#[from] AuthError),
-    #[error("it offers no encryption, which ssl-mode=required asks for")]
+    #[error("it offers no encryption, which --ssl-mode asks for")]
     NoTls,
 }
 
@@ -61,34 +65,49 @@ pub struct Connection<'a> {
     usable: bool,
 }
 
+/// Where to connect to, and whom to trust there.
+pub struct Endpoint {
+    pub address: MySqlAddress,
+    tls: Arc<ClientConfig>,
+}
+
+impl Endpoint {
+    /// Reads the files that the address names.
+    pub fn new(address: MySqlAddress) -> Result<Endpoint, TlsError> {
+        let tls = tls::config(&address)?;
+        Ok(Endpoint { address, tls })
+    }
+}
+
 impl<'a> Connection<'a> {
     /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
-    pub fn open(address: &MySqlAddress) -> Result<Connection<'a>, Fault> {
-        Connection::open_with(address, capability::WANTED)
+    pub fn open(endpoint: &Endpoint) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED)
     }
 
     /// The same for [`Connection::load`]. What it does afterwards ends with [`FaultClass::Interrupted`] once
     /// `interrupted` is set.
-    pub fn open_to_load(address: &MySqlAddress, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
-        let mut connection = Connection::open_with(address, capability::WANTED | capability::LOCAL_FILES)?;
+    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        let mut connection = Connection::open_with(endpoint, capability::WANTED | capability::LOCAL_FILES)?;
         match connection.stream.wait_until(interrupted) {
             Ok(()) => Ok(connection),
             Err(error) => Err(fault(error.into(), BROKE)),
         }
     }
 
-    fn open_with(address: &MySqlAddress, wanted: u32) -> Result<Connection<'a>, Fault> {
-        let deadline = Instant::now() + address.connect_timeout;
-        Connection::log_in(address, wanted, deadline).map_err(|error| {
-            let io_kind = match &error {
-                ClientError::Io(io) => Some(io.kind()),
-                _ => None,
+    fn open_with(endpoint: &Endpoint, wanted: u32) -> Result<Connection<'a>, Fault> {
+        let deadline = Instant::now() + endpoint.address.connect_timeout;
+        Connection::log_in(endpoint, wanted, deadline).map_err(|error| {
+            let cause = match &error {
+                ClientError::Io(error) => Cause::of(error),
+                _ => Cause::Other,
             };
-            connect_fault(address, fault(error, ""), io_kind)
+            connect_fault(&endpoint.address, fault(error, ""), cause)
         })
     }
 
-    fn log_in(address: &MySqlAddress, wanted: u32, deadline: Instant) -> Result<Connection<'a>, ClientError> {
+    fn log_in(endpoint: &Endpoint, wanted: u32, deadline: Instant) -> Result<Connection<'a>, ClientError> {
+        let address = &endpoint.address;
         let mut connection = Connection {
             stream: Stream::connect(address, deadline)?,
             received: vec![0; RECEIVE_BYTES].into(),
@@ -103,7 +122,7 @@ impl<'a> Connection<'a> {
         let mut capabilities = greeting.capabilities & wanted;
         if encrypts(address.ssl_mode, &greeting)? {
             capabilities |= capability::SSL;
-            sequence = connection.encrypt(address, capabilities, sequence)?;
+            sequence = connection.encrypt(endpoint, capabilities, sequence)?;
         }
         connection.authenticate(address, &greeting, capabilities, sequence, deadline)?;
         connection.stream.set_timeout(None)?;
@@ -112,15 +131,14 @@ impl<'a> Connection<'a> {
         Ok(connection)
     }
 
-    fn encrypt(&mut self, address: &MySqlAddress, capabilities: u32, sequence: u8) -> Result<u8, ClientError> {
+    fn encrypt(&mut self, endpoint: &Endpoint, capabilities: u32, sequence: u8) -> Result<u8, ClientError> {
         wire::ssl_request(&mut self.out, capabilities);
         let sequence = wire::send(&mut self.out, sequence, &mut self.stream)?;
         if self.start < self.end {
             // Whoever sits in between could have put it there, to be taken for something encrypted.
             return Err(WireError::Violation("it went on before encryption began").into());
         }
-        let host = if address.socket.is_some() { "localhost" } else { &address.host };
-        self.stream.encrypt(host)?;
+        self.stream.encrypt(&endpoint.tls, tls::server_name(&endpoint.address))?;
         Ok(sequence)
     }
 
@@ -183,6 +201,11 @@ impl<'a> Connection<'a> {
             self.stream.set_timeout(Some(time_left(deadline)?))?;
             self.receive()?;
         }
+    }
+
+    /// Version and cipher of TLS; `None` without it.
+    pub fn encryption(&self) -> Option<String> {
+        self.stream.encryption()
     }
 
     /// Bounds how long the server may be silent within a statement. A connection on which it was longer is lost.
@@ -330,8 +353,8 @@ fn encrypts(mode: SslMode, greeting: &Greeting) -> Result<bool, ClientError> {
     match mode {
         SslMode::Disabled => Ok(false),
         SslMode::Preferred => Ok(offered),
-        SslMode::Required if offered => Ok(true),
-        SslMode::Required => Err(ClientError::NoTls),
+        SslMode::Required | SslMode::VerifyCa | SslMode::VerifyIdentity if offered => Ok(true),
+        SslMode::Required | SslMode::VerifyCa | SslMode::VerifyIdentity => Err(ClientError::NoTls),
     }
 }
 

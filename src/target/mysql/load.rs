@@ -4,8 +4,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::connection::Connection;
-use crate::spec::MySqlAddress;
+use super::connection::{Connection, Endpoint};
 use crate::target::bulk::{Bulk, Loader};
 use crate::target::{Dialect, Fault, FaultClass};
 use crate::workload::plan::{Plan, TableSet};
@@ -25,8 +24,8 @@ pub struct MySqlLoader<'a> {
 }
 
 impl<'a> MySqlLoader<'a> {
-    pub fn open(address: &MySqlAddress, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<MySqlLoader<'a>, Fault> {
-        let mut connection = Connection::open_to_load(address, interrupted)?;
+    pub fn open(endpoint: &Endpoint, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<MySqlLoader<'a>, Fault> {
+        let mut connection = Connection::open_to_load(endpoint, interrupted)?;
         let charset = cell(&mut connection, "SELECT @@character_set_database")?;
         let charset = charset.filter(|charset| !WIDE.contains(&charset.as_str())).unwrap_or_else(|| UTF8.into());
         Ok(MySqlLoader { connection, bulk, charset, spoken: UTF8.into() })
@@ -51,8 +50,8 @@ fn cell(connection: &mut Connection<'_>, sql: &str) -> Result<Option<String>, Fa
 
 /// LOAD DATA LOCAL where the server allows it, which is tried without a row: a proxy may refuse what its server allows.
 /// The plan's tables must be there.
-pub fn bulk(address: &MySqlAddress, plan: &Plan, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
-    let mut connection = Connection::open_to_load(address, interrupted)?;
+pub fn bulk(endpoint: &Endpoint, plan: &Plan, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
+    let mut connection = Connection::open_to_load(endpoint, interrupted)?;
     let Some(set) = plan.tables.first() else { return Ok(Bulk::Insert) };
     if cell(&mut connection, "SELECT @@local_infile")?.as_deref() != Some("1") {
         return Ok(Bulk::Insert);

@@ -133,6 +133,10 @@ impl Session for MySqlSession {
         self.connection.query("ROLLBACK").map(drop)
     }
 
+    fn encryption(&self) -> Option<String> {
+        self.connection.encryption()
+    }
+
     fn take_prepares(&mut self, prepares: &mut Prepares) {
         // Almost always there is nothing, since a statement is prepared once.
         if !self.prepares.is_empty() {

@@ -5,14 +5,12 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
 
 use crate::spec::MySqlAddress;
 
@@ -42,9 +40,9 @@ impl<'a> Stream<'a> {
     }
 
     /// Goes on with TLS.
-    pub fn encrypt(&mut self, host: &str) -> io::Result<()> {
-        let name = ServerName::try_from(host.to_string()).map_err(io::Error::other)?;
-        let mut tls = ClientConnection::new(Arc::clone(&CONFIG), name).map_err(io::Error::other)?;
+    pub fn encrypt(&mut self, config: &Arc<ClientConfig>, server: &str) -> io::Result<()> {
+        let name = ServerName::try_from(server.to_string()).map_err(io::Error::other)?;
+        let mut tls = ClientConnection::new(Arc::clone(config), name).map_err(io::Error::other)?;
         while tls.is_handshaking() {
             tls.complete_io(&mut self.socket)?;
         }
@@ -54,6 +52,14 @@ impl<'a> Stream<'a> {
 
     pub fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// Version and cipher, by their standard names.
+    pub fn encryption(&self) -> Option<String> {
+        let tls = self.tls.as_ref()?;
+        let version = tls.protocol_version()?.as_str()?.replace('_', ".");
+        let cipher = tls.negotiated_cipher_suite()?.suite().as_str()?.replace("TLS13_", "TLS_");
+        Some(format!("{version} {cipher}"))
     }
 
     /// How long a read or a write may take that makes no progress; `None` waits for ever.
@@ -179,58 +185,4 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream
 pub fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
-}
-
-/// For all connections, which also lets one resume the TLS session of another.
-static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let trust = Arc::new(AnyServer { provider: Arc::clone(&provider) });
-    let versions = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        // It fails only for a provider that lacks their ciphers.
-        .expect("ring has the ciphers of TLS 1.2 and 1.3");
-    Arc::new(versions.dangerous().with_custom_certificate_verifier(trust).with_no_client_auth())
-});
-
-/// Encrypts without asking who the server is, which is what ssl-mode preferred and required mean to MySQL's clients.
-#[derive(Debug)]
-struct AnyServer {
-    provider: Arc<CryptoProvider>,
-}
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    // Proof of owning a certificate that anyone may have made proves nothing, and old servers make certificates of a
-    // version that could not even be read for it.
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Ok(HandshakeSignatureValid::assertion())
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -1,0 +1,196 @@
+//! Encrypted connections to real servers with certificates of every kind: right, of a wrong authority, for a wrong name
+//! and expired; and certificates of the client. The control connection and the sessions must both be right.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use oltpbench::spec::{MySqlAddress, Secret, SslFiles, SslMode};
+use oltpbench::target::mysql::connection::{Connection, Endpoint};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
+use support::Server;
+use support::program::{count, fail, report, succeed};
+use tempfile::TempDir;
+
+const SIZE: [&str; 4] = ["--tables", "1", "--table-size", "100"];
+
+/// An authority, and a folder for what it signs.
+struct Authority {
+    folder: TempDir,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Authority {
+        let folder = tempfile::tempdir().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let key = KeyPair::generate().unwrap();
+        fs::write(folder.path().join("ca.pem"), params.self_signed(&key).unwrap().pem()).unwrap();
+        Authority { folder, issuer: Issuer::new(params, key) }
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.folder.path().join(file)
+    }
+
+    fn ca(&self) -> String {
+        self.path("ca.pem").display().to_string()
+    }
+
+    /// Signs a certificate for a name, whose file and key it gives.
+    fn sign(&self, name: &str, last_year: i32) -> [String; 2] {
+        let mut params = CertificateParams::new([name.to_string()]).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_before = date_time_ymd(2020, 1, 1);
+        params.not_after = date_time_ymd(last_year, 12, 31);
+        let key = KeyPair::generate().unwrap();
+        let files = ["certificate", "key"].map(|what| self.path(&format!("{name}.{what}.pem")));
+        fs::write(&files[0], params.signed_by(&key, &self.issuer).unwrap().pem()).unwrap();
+        fs::write(&files[1], key.serialize_pem()).unwrap();
+        files.map(|file| file.display().to_string())
+    }
+}
+
+/// MariaDB and MySQL with this certificate, and a table.
+fn servers(authority: &Authority, [certificate, key]: &[String; 2]) -> impl Iterator<Item = Server> {
+    let files = [("ca", &authority.ca()), ("cert", certificate), ("key", key)];
+    let files = files.map(|(what, file)| format!("--ssl-{what}={file}"));
+    let starts = [Server::mariadb, Server::mysql];
+    starts.into_iter().filter_map(move |start| {
+        let server = start(&files.each_ref().map(String::as_str))?;
+        succeed(&[&["prepare", "--url", &server.url()], &SIZE[..]].concat());
+        Some(server)
+    })
+}
+
+fn arguments<'a>(url: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--mode", "point-select", "--url", url, "--events", "20", "--time", "0"], &SIZE[..], rest].concat()
+}
+
+/// A run that must be encrypted.
+#[track_caller]
+fn encrypted(url: &str, rest: &[&str]) {
+    let run = report(&arguments(url, rest));
+    let encryption = run["target"]["encryption"].as_str().unwrap_or_default();
+    assert!(encryption.starts_with("TLSv1.3 TLS_"), "{rest:?}: {}", run["target"]);
+    assert_eq!(count(&run, "latency_us.connect.count"), 1);
+}
+
+/// A run that must be refused in one line.
+#[track_caller]
+fn refused(url: &str, rest: &[&str], why: &str) {
+    let message = fail(1, &arguments(url, rest));
+    assert!(message.contains(why), "{rest:?}: {message}");
+    assert_eq!(message.trim_end().lines().filter(|line| !line.starts_with("Note")).count(), 1, "{message}");
+}
+
+/// Why a session by itself is refused, since a run never comes to its sessions where its first connection is.
+#[track_caller]
+fn session_refused(server: &Server, ssl_mode: SslMode, ca: &str, why: &str) {
+    let address = MySqlAddress {
+        host: "127.0.0.1".into(),
+        port: server.port(),
+        user: "sysbench".into(),
+        password: Some(Secret::new("sysbench")),
+        ssl_mode,
+        ssl: SslFiles { ca: Some(ca.into()), ..SslFiles::default() },
+        ..MySqlAddress::default()
+    };
+    let message = Connection::open(&Endpoint::new(address).unwrap()).err().unwrap().message;
+    assert!(message.contains(why), "{ssl_mode:?}: {message}");
+}
+
+#[test]
+fn an_authority_is_trusted_only_if_it_is_given() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    let bundle = other.path("bundle.pem");
+    fs::write(&bundle, [other.ca(), ours.ca()].map(|file| fs::read_to_string(file).unwrap()).concat()).unwrap();
+    for server in servers(&ours, &ours.sign("127.0.0.1", 2999)) {
+        let url = server.url();
+        let plain = report(&arguments(&url, &[]));
+        assert!(plain["target"]["encryption"].is_null(), "{}", plain["target"]);
+        for mode in ["preferred", "required", "REQUIRED"] {
+            encrypted(&url, &["--ssl-mode", mode]);
+        }
+        for mode in ["verify-ca", "verify-identity", "VERIFY_IDENTITY"] {
+            for ca in [&ours.ca(), bundle.to_str().unwrap()] {
+                encrypted(&url, &["--ssl-mode", mode, "--ssl-ca", ca]);
+            }
+            refused(&url, &["--ssl-mode", mode, "--ssl-ca", &other.ca()], "no authority that is trusted");
+        }
+        for mode in [SslMode::VerifyCa, SslMode::VerifyIdentity] {
+            session_refused(&server, mode, &other.ca(), "no authority that is trusted");
+        }
+        encrypted(&url, &["--ssl-ca", &ours.ca()]);
+        refused(&url, &["--ssl-mode", "verify-identity"], "give the right one by --ssl-ca");
+    }
+}
+
+#[test]
+fn a_certificate_for_another_name_is_refused_unless_the_name_is_given_or_not_asked_for() {
+    let ours = Authority::new("ours");
+    let ca = ours.ca();
+    for server in servers(&ours, &ours.sign("db.example", 2999)) {
+        let url = server.url();
+        let verified = ["--ssl-mode", "verify-identity", "--ssl-ca", &ca];
+        refused(&url, &verified, "is for another name");
+        session_refused(&server, SslMode::VerifyIdentity, &ca, "is for another name");
+        encrypted(&url, &[&verified[..], &["--ssl-server-name", "db.example"]].concat());
+        refused(&url, &[&verified[..], &["--ssl-server-name", "db.example.org"]].concat(), "is for another name");
+        encrypted(&url, &["--ssl-mode", "verify-ca", "--ssl-ca", &ca]);
+    }
+}
+
+#[test]
+fn a_certificate_that_has_expired_is_refused_where_it_is_looked_at() {
+    let ours = Authority::new("ours");
+    for server in servers(&ours, &ours.sign("127.0.0.1", 2021)) {
+        let url = server.url();
+        encrypted(&url, &["--ssl-mode", "required"]);
+        for mode in ["verify-ca", "verify-identity"] {
+            refused(&url, &["--ssl-mode", mode, "--ssl-ca", &ours.ca()], "has expired");
+        }
+        session_refused(&server, SslMode::VerifyCa, &ours.ca(), "has expired");
+    }
+}
+
+#[test]
+fn a_client_shows_its_certificate_to_a_server_that_asks_for_one() {
+    let ours = Authority::new("ours");
+    let [certificate, key] = ours.sign("client", 2999);
+    for server in servers(&ours, &ours.sign("127.0.0.1", 2999)) {
+        let url = server.url();
+        let users = ["'%'", "'127.0.0.1'", "localhost"].map(|host| format!("ALTER USER sysbench@{host} REQUIRE X509;"));
+        server.sql(&users.concat());
+        refused(&url, &["--ssl-mode", "required"], "refuses user `sysbench`");
+        for mode in ["required", "preferred"] {
+            encrypted(&url, &["--ssl-mode", mode, "--ssl-cert", &certificate, "--ssl-key", &key]);
+        }
+        encrypted(&url, &["--ssl-ca", &ours.ca(), "--ssl-cert", &certificate, "--ssl-key", &key]);
+    }
+}
+
+#[test]
+fn files_that_would_verify_nothing_or_cannot_be_read_are_refused_before_anything_connects() {
+    let ours = Authority::new("ours");
+    let (ca, [certificate, key]) = (ours.ca(), ours.sign("client", 2999));
+    let missing = Path::new("/nowhere/ca.pem").display().to_string();
+    for (rest, why) in [
+        (&["--ssl-mode", "required", "--ssl-ca", &ca][..], "--ssl-ca is only for"),
+        (&["--ssl-mode", "verify-ca"], "--ssl-ca is missing"),
+        (&["--ssl-mode", "verify-ca", "--ssl-ca", &ca, "--ssl-server-name", "x"], "--ssl-server-name is only for"),
+        (&["--ssl-mode", "verify-identity", "--ssl-server-name", "x"], "needs the authority by --ssl-ca"),
+        (&["--ssl-cert", &certificate, "--ssl-key", &key], "--ssl-cert needs an encrypted connection"),
+        (&["--ssl-mode", "required", "--ssl-cert", &certificate], "--ssl-key"),
+        (&["--ssl-ca", &missing], "--ssl-ca /nowhere/ca.pem cannot be used"),
+        (&["--ssl-ca", &key], "holds no certificate"),
+        (&["--ssl-mode", "required", "--ssl-cert", &certificate, "--ssl-key", &ca], "--ssl-key"),
+    ] {
+        let message = fail(2, &arguments("mysql://127.0.0.1:1/sbtest", rest));
+        assert!(message.contains(why), "{rest:?}: {message}");
+    }
+}
