@@ -265,17 +265,20 @@ impl Proxy {
         let file = folder.path().join("haproxy.cfg");
         std::fs::write(&file, configuration).unwrap();
         let process = std::process::Command::new(program).arg("-f").arg(&file).stderr(Stdio::null()).spawn().unwrap();
+        let mut proxy = Proxy { process, port, _folder: folder };
         while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(proxy.process.try_wait().unwrap().is_none(), "haproxy could not listen on port {port}");
             sleep(Duration::from_millis(10));
         }
-        Proxy { process, port, _folder: folder }
+        proxy
     }
 }
 
 impl Drop for Proxy {
     fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 
@@ -295,5 +298,31 @@ fn a_load_leaves_the_same_rows_whichever_way_the_server_allows() {
         assert!(said.contains("by multi-row INSERT"), "{said}");
         assert_eq!(lines, inserts);
         assert!(lines.iter().all(|table| table[1] != "0" && table[1] != "NULL"), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_load_commits_and_keeps_every_byte_whatever_the_servers_modes_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.yaml");
+    let workload = |text: &str| {
+        let yaml = format!(
+            "description: d\ntables:\n  own:\n    count: 1\n    rows: 10\n    columns:\n      id: {{type: bigint, value: row}}\n      \
+             t: {{type: char(9), value: \"string('{text}')\"}}\n    key: {{columns: [id]}}\nstatements:\n  \
+             one: {{kind: read, table: table, sql: \"SELECT t FROM {{own}} WHERE id=1\"}}\n\
+             transaction:\n  steps:\n    - let: {{table: 1}}\n    - execute: one\n"
+        );
+        std::fs::write(&file, yaml).unwrap();
+        file.to_str().unwrap().to_string()
+    };
+    for server in servers(&["--autocommit=0", "--local-infile=ON", "--sql-mode=NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES"])
+    {
+        let said = succeed(&["prepare", "--workload", &workload("a\\\\b"), "--url", &server.url()]);
+        assert!(said.contains("by LOAD DATA LOCAL"), "{said}");
+        let stored = server.sql("SELECT DISTINCT HEX(t) FROM sbtest.own1");
+        assert_eq!(stored, [["615C62"]]);
+        succeed(&["cleanup", "--workload", &workload("a"), "--url", &server.url()]);
+        let message = fail(1, &["prepare", "--workload", &workload("much too long"), "--url", &server.url()]);
+        assert!(message.contains("1265") || message.contains("1406"), "{message}");
     }
 }

@@ -101,7 +101,7 @@ fn a_server_that_falls_silent_costs_the_stragglers_time_and_no_counted_transacti
 fn each_silence_of_a_server_costs_one_timeout_and_one_connection() {
     for mode in ["auto", "disable"] {
         let server = start(Behaviour::SilentAfter(50));
-        let (run, _) = judged(&server, &["--db-ps-mode", mode, "--statement-timeout", "0.1"]);
+        let (run, _) = judged(&server, &["--db-ps-mode", mode, "--statement-timeout", "0.4"]);
         assert_eq!((count(&run, "unfinished"), run["status"].as_str()), (0, Some("completed")), "{run}");
         assert!(count(&run, "totals.reconnects") >= 4, "{run}");
         let silences = run["totals"]["errors"].as_array().unwrap();

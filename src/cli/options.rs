@@ -630,7 +630,7 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 16] = [
+const SYSBENCH_NAMES: [(&str, &str); 15] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
@@ -638,7 +638,6 @@ const SYSBENCH_NAMES: [(&str, &str); 16] = [
     ("--mysql-table-engine", "use --mysql-storage-engine"),
     ("--mysql-password", "use OLTPBENCH_PASSWORD, --password-file or --ask-password"),
     ("--mysql-ssl", "use --ssl-mode"),
-    ("--mysql-ignore-errors", "use --max-retries and --max-error-rate"),
     ("--rand-init", "leave it out: ids are always random"),
     ("--db-driver", "leave it out: the --url says what is measured"),
     ("--test", "use --mode or --workload"),

@@ -4,6 +4,7 @@
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
 //! * [`counters`]: the server's own counters over the window.
+//! * [`descriptors`]: the limit of open files.
 //! * [`load`]: prepare, prewarm, cleanup.
 //! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
 //! * [`check`]: what would go wrong with a run.

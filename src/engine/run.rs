@@ -400,7 +400,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             window: series.tally,
             warmup: remainder.warmup,
             drained: remainder.drained,
-            unfinished: self.running,
+            // One that is still being connected again has no transaction to end.
+            unfinished: self.running.saturating_sub(self.shared.away.load(Ordering::Relaxed)),
             away,
             panicked: self.panicked,
             response: series.response,

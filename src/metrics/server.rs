@@ -29,7 +29,11 @@ impl Counters {
             match value.checked_sub(before.counters.get(name).copied().unwrap_or(0)) {
                 Some(0) => {}
                 Some(rise) => drop(rises.insert(name.clone(), rise)),
-                None => return Counters::Unknown(format!("{name} went back, so the server was restarted meanwhile")),
+                None => {
+                    return Counters::Unknown(format!(
+                        "{name} went back, so they were reset (FLUSH STATUS), or the server was restarted"
+                    ));
+                }
             }
         }
         Counters::Known { elapsed_s: after.at.saturating_duration_since(before.at).as_secs_f64(), rises }

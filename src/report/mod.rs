@@ -231,7 +231,7 @@ pub struct Latencies {
     pub prepare: Latency,
     /// From the loss of a connection to the end of its next transaction.
     pub outage: Latency,
-    /// Of opening a connection before the run, TLS and login included.
+    /// Of opening a connection before the run, TLS, login and --init-sql included.
     pub connect: Latency,
 }
 

@@ -376,8 +376,8 @@ mod tests {
             let response = latencies(std::iter::repeat_n(1_000_000, count));
             report_over(10.0, response).findings.iter().any(|finding| finding.code == "latency-cut-off")
         };
-        // 64 connections had 640 seconds, of which 5 % are 32.
-        assert_eq!([640, 609, 607, 1].map(cut_off), [false, false, true, true]);
+        // 64 connections had 640 seconds, of which 5 % are 32; two more transactions failed.
+        assert_eq!([638, 607, 605, 1].map(cut_off), [false, false, true, true]);
     }
 
     #[test]

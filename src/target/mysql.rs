@@ -1,9 +1,12 @@
 //! MySQL and MariaDB over TCP or a Unix socket: one connection a session, never a pool.
 //!
 //! Sessions, which are measured, speak the protocol themselves, since the client's cost of each statement takes part in
-//! the measurement. Control connections, which are not, go through sqlx.
+//! the measurement. Control connections, which are not, go through sqlx; rows are loaded over a connection of
+//! the first kind.
 //!
 //! * [`session`]: a plan's statements on a connection.
+//! * [`load`]: rows in bulk.
+//! * [`check`]: what a server's answers mean for a run.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
@@ -98,7 +101,7 @@ const COUNTERS: [&str; 24] = [
     "Innodb_pages_",
     "Innodb_row_lock_",
     "Innodb_rows_",
-    "Opened_",
+    "Opened_table",
     "Queries",
     "Questions",
     "Select_",

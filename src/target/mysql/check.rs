@@ -218,7 +218,9 @@ fn read_only(facts: &Facts, plan: &Plan) -> Option<Check> {
     const CODE: &str = "read-only";
     // MariaDB's read_only has more values than ON and OFF; an Aurora reader is known by innodb_read_only.
     let names = ["read_only", "super_read_only", "innodb_read_only"];
-    let on = names.into_iter().find(|name| facts.variable(name).is_some_and(|value| value != "OFF"));
+    // TiDB says 0 for OFF.
+    let off = |value: &str| matches!(value, "OFF" | "0");
+    let on = names.into_iter().find(|name| facts.variable(name).is_some_and(|value| !off(value)));
     on.or(facts.variable("read_only"))?;
     Some(match (on, plan.writes()) {
         (Some(name), true) => Check::new(

@@ -11,6 +11,11 @@ use crate::workload::plan::{Plan, TableSet};
 
 /// Understood by every server; all text of this program is in it.
 const UTF8: &str = "utf8mb4";
+/// Warnings that something goes out of use, such as the character set utf8mb3.
+const DEPRECATIONS: [&str; 2] = ["1287", "3719"];
+/// A load commits each of its statements, and writes its escapes with backslashes.
+const LOADERS_SESSION: [&str; 2] =
+    ["SET autocommit = 1", "SET sql_mode = REPLACE(@@sql_mode, 'NO_BACKSLASH_ESCAPES', '')"];
 /// Character sets in which neither a client nor a file can be.
 const WIDE: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 
@@ -26,9 +31,25 @@ pub struct MySqlLoader<'a> {
 impl<'a> MySqlLoader<'a> {
     pub fn open(endpoint: &Endpoint, bulk: Bulk, interrupted: &'a AtomicBool) -> Result<MySqlLoader<'a>, Fault> {
         let mut connection = Connection::open_to_load(endpoint, interrupted)?;
+        for sql in LOADERS_SESSION {
+            // A proxy may refuse to pass it on; what it is for is the exception.
+            let _ = cell(&mut connection, sql)?;
+        }
         let charset = cell(&mut connection, "SELECT @@character_set_database")?;
         let charset = charset.filter(|charset| !WIDE.contains(&charset.as_str())).unwrap_or_else(|| UTF8.into());
         Ok(MySqlLoader { connection, bulk, charset, spoken: UTF8.into() })
+    }
+
+    /// LOAD DATA LOCAL makes warnings of what are errors elsewhere, such as a value that is too long, and stores another.
+    fn refuse_warnings(&mut self) -> Result<(), Fault> {
+        for warning in self.connection.rows("SHOW WARNINGS")? {
+            let cell = |column: usize| warning.get(column).and_then(Option::as_deref).unwrap_or_default();
+            let (code, message) = (String::from_utf8_lossy(cell(1)), String::from_utf8_lossy(cell(2)));
+            if !DEPRECATIONS.contains(&code.as_ref()) {
+                return Err(altered(format!("the server would store other values (warning {code}: {message})")));
+            }
+        }
+        Ok(())
     }
 
     fn speak(&mut self, charset: &str) -> Result<(), Fault> {
@@ -79,16 +100,17 @@ impl Loader for MySqlLoader<'_> {
                 })
             }
         };
-        let affected = answer.map_err(super::say_read_only)?.affected;
-        if affected == count {
-            return Ok(());
+        let answer = answer.map_err(super::say_read_only)?;
+        if answer.affected != count {
+            return Err(altered(format!("the server took {} of {count} rows", answer.affected)));
         }
-        // LOAD DATA LOCAL makes warnings of what are errors elsewhere.
-        Err(Fault {
-            class: FaultClass::Failed,
-            code: 0,
-            sqlstate: String::new(),
-            message: format!("the server took {affected} of {count} rows"),
-        })
+        match answer.warnings {
+            0 => Ok(()),
+            _ => self.refuse_warnings(),
+        }
     }
+}
+
+fn altered(message: String) -> Fault {
+    Fault { class: FaultClass::Failed, code: 0, sqlstate: String::new(), message }
 }

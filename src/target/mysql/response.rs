@@ -84,6 +84,8 @@ fn text_value(bytes: &mut Bytes<'_>) -> Result<Option<Option<Vec<u8>>>, WireErro
 pub struct Answer {
     /// Rows that statements changed.
     pub affected: u64,
+    /// Warnings of the last statement.
+    pub warnings: u16,
     /// Rows that came.
     pub rows: u64,
     /// The prepared statement's number.
@@ -299,13 +301,14 @@ impl Response {
         Ok(false)
     }
 
-    /// OK: rows changed, last id, status (dev:page_protocol_basic_ok_packet.html).
+    /// OK: rows changed, last id, status, warnings (dev:page_protocol_basic_ok_packet.html).
     fn ok(&mut self, mut bytes: Bytes<'_>) -> Result<(), WireError> {
         let fields = (bytes.lenenc(), bytes.lenenc(), bytes.u16());
         let (Some(affected), Some(_last_id), Some(status)) = fields else {
             return Err(WireError::Violation("an OK without a status"));
         };
         self.answer.affected = self.answer.affected.saturating_add(affected);
+        self.answer.warnings = bytes.u16().unwrap_or(0);
         self.result_ended(status);
         Ok(())
     }

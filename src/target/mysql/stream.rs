@@ -1,6 +1,6 @@
 //! The bytes' way to the server: a TCP connection or a Unix socket, either of them with or without TLS.
 //!
-//! Everything blocks, and a signal interrupts nothing. Imports nothing of the crate but the address.
+//! Everything blocks, and a signal interrupts nothing but a wait that may be (see [`Stream::wait_until`]). Imports nothing of the crate but the address.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
