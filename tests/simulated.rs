@@ -168,7 +168,10 @@ fn ctrl_c_sigterm_and_a_lost_terminal_report_what_was_measured() {
     for signals in [&[Signal::INT][..], &[Signal::TERM], &[Signal::HUP, Signal::HUP]] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("run.json");
-        let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=200ms", "--time", "0"]].concat());
+        // Under nohup the tests themselves ignore SIGHUP, and what they start would too.
+        let mut command = std::process::Command::new("env");
+        command.arg("--default-signal=HUP").arg(env!("CARGO_BIN_EXE_oltpbench")).args(POINT);
+        command.args(["--url", "simulated:?service-time=200ms", "--time", "0"]);
         command.arg("--json").arg(&file).args(["--threads", "8", "--report-interval", "0.5"]);
         command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let mut child = command.spawn().unwrap();
