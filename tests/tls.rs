@@ -75,7 +75,7 @@ fn arguments<'a>(url: &'a str, rest: &[&'a str]) -> Vec<&'a str> {
 #[track_caller]
 fn encrypted(url: &str, rest: &[&str]) {
     let run = report(&arguments(url, rest));
-    let encryption = run["target"]["encryption"].as_str().unwrap_or_default();
+    let encryption = run["encryption"].as_str().unwrap_or_default();
     assert!(encryption.starts_with("TLSv1.3 TLS_"), "{rest:?}: {}", run["target"]);
     assert_eq!(count(&run, "latency_us.connect.count"), 1);
 }
@@ -112,7 +112,7 @@ fn an_authority_is_trusted_only_if_it_is_given() {
     for server in servers(&ours, &ours.sign("127.0.0.1", 2999)) {
         let url = server.url();
         let plain = report(&arguments(&url, &[]));
-        assert!(plain["target"]["encryption"].is_null(), "{}", plain["target"]);
+        assert!(plain["encryption"].is_null(), "{}", plain["encryption"]);
         for mode in ["preferred", "required", "REQUIRED"] {
             encrypted(&url, &["--ssl-mode", mode]);
         }

@@ -16,7 +16,7 @@ use super::options::{
 };
 use super::progress::Console;
 use crate::engine::run::Ending;
-use crate::engine::{check, load, refuse, run as measure};
+use crate::engine::{check, load, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::text::{self, printable};
@@ -204,7 +204,6 @@ fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
         variables: facts.variables.into_iter().collect(),
         init_sql: mysql.map_or_else(Vec::new, |mysql| mysql.init_sql.clone()),
         statement_timeout_s: mysql.and_then(|mysql| mysql.statement_timeout).map(|timeout| timeout.as_secs_f64()),
-        encryption: None,
     }
 }
 
@@ -302,7 +301,6 @@ struct Outcome {
 
 impl Job {
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
-        refuse(check::threads(self.spec.threads))?;
         let wanted = wanted_protocol(self.wanted, &self.plan);
         let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
         let plan = || Arc::clone(&self.plan);

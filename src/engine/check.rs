@@ -43,7 +43,7 @@ pub fn examine<T: Target + Database>(
 }
 
 /// Refuses a run that could only fail or mean nothing. Of what [`examine`] calls fatal this leaves to the run what it meets
-/// by itself when it connects: open files, and the server's limits of connections.
+/// by itself when it connects: threads, open files, and the server's limits of connections.
 pub fn admit(
     database: &dyn Database,
     address: &TargetAddress,
@@ -60,7 +60,7 @@ pub fn admit(
 
 /// Each thread takes pieces of this machine's memory map; said only where they do not suffice. A thread that gets only some
 /// of them starts and then panics in the standard library, so it must not come to that.
-pub fn threads(count: u32) -> Option<Check> {
+pub(super) fn threads(count: u32) -> Option<Check> {
     let most = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok()?;
     too_many_threads(count, most.trim().parse().ok()?)
 }

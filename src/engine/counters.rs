@@ -79,43 +79,35 @@ pub(super) fn beside<T: Sync + Send, R>(
 
 fn over_window<T>(server: &dyn Database, shared: &Shared<T>, reader: &Reader) -> Counters {
     match readings(server, shared, reader) {
-        Ok(Some((before, after))) => Counters::between(&before, &after),
-        Ok(None) => Counters::Unknown("the server did not answer in time".into()),
-        Err(fault) => Counters::Unknown(fault.to_string()),
+        Ok((before, after)) => Counters::between(&before, &after),
+        Err(reason) => Counters::Unknown(reason),
     }
 }
 
-/// The readings at both ends of the window; `None` if the first came so late that they say little of it, or if the run did
-/// not wait for one.
-fn readings<T>(
-    server: &dyn Database,
-    shared: &Shared<T>,
-    reader: &Reader,
-) -> Result<Option<(Reading, Reading)>, Fault> {
+/// The readings at both ends of the window, or why there are none.
+fn readings<T>(server: &dyn Database, shared: &Shared<T>, reader: &Reader) -> Result<(Reading, Reading), String> {
     let stop = &reader.stop;
-    if until(stop, || reader.may_log_in.load(Ordering::Relaxed).then_some(())).is_none() {
-        return Ok(None);
-    }
+    let over = || "the run was over before they could be read".to_string();
+    let said = |fault: Fault| fault.to_string();
+    until(stop, || reader.may_log_in.load(Ordering::Relaxed).then_some(())).ok_or_else(over)?;
     let control = server.control(stop);
     reader.logged_in.store(true, Ordering::Relaxed);
-    let mut control = control?;
-    let Some(recorder) = until(stop, || shared.recorder.get()) else { return Ok(None) };
+    let mut control = control.map_err(said)?;
+    let recorder = until(stop, || shared.recorder.get()).ok_or_else(over)?;
     let window = recorder.window();
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
-    if until(stop, || reached(window.start_ns().min(window.end_ns()))).is_none() {
-        return Ok(None);
-    }
-    let before = read(control.as_mut())?;
+    until(stop, || reached(window.start_ns().min(window.end_ns()))).ok_or_else(over)?;
+    let before = read(control.as_mut()).map_err(said)?;
     let before_ns = shared.clock.now_ns();
-    if until(stop, || reached(window.end_ns())).is_none() {
-        return Ok(None);
-    }
-    if (window.end_ns().saturating_sub(before_ns) as f64) < COVERED * window.length_ns() as f64 {
-        return Ok(None);
+    until(stop, || reached(window.end_ns())).ok_or_else(over)?;
+    let covered = window.end_ns().saturating_sub(before_ns) as f64 / window.length_ns() as f64;
+    // A window without a length is covered by nothing.
+    if covered.is_nan() || covered < COVERED {
+        return Err(format!("the first reading came so late that they cover {:.0} % of it", 100.0 * covered.max(0.0)));
     }
     // The connection was idle for the whole window, and a proxy may have closed it for that.
-    let after = read(control.as_mut()).or_else(|_| read(server.control(stop)?.as_mut()))?;
-    Ok(Some((before, after)))
+    let after = read(control.as_mut()).or_else(|_| read(server.control(stop)?.as_mut())).map_err(said)?;
+    Ok((before, after))
 }
 
 fn until<R>(stop: &AtomicBool, reached: impl Fn() -> Option<R>) -> Option<R> {

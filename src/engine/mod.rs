@@ -71,7 +71,7 @@ pub enum EngineError {
 }
 
 /// Ends with what would make a run fail, or its figures mean nothing.
-pub fn refuse(checks: impl IntoIterator<Item = Check>) -> Result<(), EngineError> {
+fn refuse(checks: impl IntoIterator<Item = Check>) -> Result<(), EngineError> {
     let fatal = checks.into_iter().find(|check| check.level == Level::Fatal);
     fatal.map_or(Ok(()), |check| Err(EngineError::Refused(check)))
 }

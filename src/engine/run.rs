@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Schedule, Tickets};
 use super::worker::{self, Clock, Shared, Worker};
-use super::{EngineError, Observer, counters, descriptors};
+use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
 use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
@@ -79,6 +79,7 @@ pub fn run<T: Target>(
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
+    refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
     let shared = Arc::new(Shared {
         target,
@@ -137,9 +138,7 @@ fn connect_and_measure<T: Target>(
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(Recorder::new(window, shards));
     gate.decide(true);
-    let (measurement, ending) = Coordinator::new(shared, spec, &events, started_at).measure(observer, interrupted);
-    let Connects { times, encryption } = connects;
-    Ok((Measurement { connects: times, encryption, ..measurement }, ending))
+    Ok(Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted))
 }
 
 /// How the connections of a run came about.
@@ -235,6 +234,7 @@ struct Coordinator<'a, T> {
     panicked: u32,
     began: Instant,
     started_at: SystemTime,
+    connects: Connects,
     series: Series,
     /// Intervals that were told to the observer.
     told: u64,
@@ -250,6 +250,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
         spec: &'a RunSpec,
         events: &'a Receiver<Event>,
         started_at: SystemTime,
+        connects: Connects,
     ) -> Coordinator<'a, T> {
         Coordinator {
             shared,
@@ -259,6 +260,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             panicked: 0,
             began: Instant::now(),
             started_at,
+            connects,
             series: Series::new(started_at),
             told: 0,
             all_away_since: None,
@@ -277,7 +279,6 @@ impl<'a, T: Target> Coordinator<'a, T> {
         if !self.drain(ending, observer, interrupted) {
             ending = Ending::Interrupted;
         }
-        let away = self.shared.away.load(Ordering::Relaxed) + self.shared.never_back.load(Ordering::Relaxed);
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.ended_transactions() == 0;
         if (self.running == 0 || self.used_up_since.is_some()) && self.shared.tickets.are_used_up() && nothing_after {
@@ -286,7 +287,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
         }
         // Without a limit of time it may still be open, if all workers died.
         recorder.cut(self.shared.clock.now_ns());
-        (self.finish(remainder, away, after.since(&before), observer), ending)
+        (self.finish(remainder, after.since(&before), observer), ending)
     }
 
     /// Waits for the end of the window, telling its intervals. Sets `before` anew where the window begins.
@@ -385,7 +386,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
         true
     }
 
-    fn finish(mut self, remainder: Remainder, away: u32, client: Usage, observer: &mut dyn Observer) -> Measurement {
+    fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
         let recorder = self.shared.recorder();
         let window = recorder.window();
         recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
@@ -393,6 +394,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             self.tell_next(observer);
         }
         let series = self.series.finish(window);
+        let away = self.shared.away.load(Ordering::Relaxed);
         Measurement {
             // A run that ended during its warm-up never came to the start of its window.
             started_at: self.started_at.min(SystemTime::now()),
@@ -401,15 +403,15 @@ impl<'a, T: Target> Coordinator<'a, T> {
             warmup: remainder.warmup,
             drained: remainder.drained,
             // One that is still being connected again has no transaction to end.
-            unfinished: self.running.saturating_sub(self.shared.away.load(Ordering::Relaxed)),
-            away,
+            unfinished: self.running.saturating_sub(away),
+            away: away + self.shared.never_back.load(Ordering::Relaxed),
             panicked: self.panicked,
             response: series.response,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
             outages: remainder.outages,
-            connects: Histogram::default(),
-            encryption: None,
+            connects: self.connects.times,
+            encryption: self.connects.encryption,
             series: series.intervals,
             client,
             server: None,

@@ -128,7 +128,6 @@ mod tests {
                 variables: Default::default(),
                 init_sql: Vec::new(),
                 statement_timeout_s: None,
-                encryption: None,
             },
             workload: "oltp_read_only".into(),
             threads: 500,

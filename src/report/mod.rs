@@ -46,6 +46,8 @@ pub struct RunReport {
     pub started_at: String,
     pub spec: Spec,
     pub target: Target,
+    /// Version and cipher of TLS between the sessions and what they connected to; `None` without it.
+    pub encryption: Option<String>,
     pub client: Client,
     pub totals: Totals,
     /// Transactions that ended before the window and after it. They are in no rate; with `totals` they add up to
@@ -147,8 +149,6 @@ pub struct Target {
     /// Statements that each connection of a run began with.
     pub init_sql: Vec<String>,
     pub statement_timeout_s: Option<f64>,
-    /// Version and cipher of TLS between the sessions of a run and what they connected to; `None` without it.
-    pub encryption: Option<String>,
 }
 
 /// Where the load came from and what it cost there.
@@ -309,7 +309,8 @@ impl RunReport {
             status,
             started_at: humantime::format_rfc3339_millis(measurement.started_at).to_string(),
             spec: setup.spec,
-            target: Target { encryption: measurement.encryption.clone(), ..setup.target },
+            target: setup.target,
+            encryption: measurement.encryption.clone(),
             client: Client::new(&measurement.client),
             totals: Totals::new(&measurement.window, measurement.elapsed_s),
             warmup: Counts::new(&measurement.warmup),

@@ -103,7 +103,7 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
         line("warm-up:", format!("{} s", spec.warmup_time_s))?;
     }
     line("statements:", spec.protocol.clone())?;
-    if let Some(encryption) = &report.target.encryption {
+    if let Some(encryption) = &report.encryption {
         line("encryption:", encryption.clone())?;
     }
     for sql in &report.target.init_sql {
@@ -323,7 +323,6 @@ mod tests {
             variables: Default::default(),
             init_sql: Vec::new(),
             statement_timeout_s: None,
-            encryption: None,
         };
         let measurement = Measurement {
             started_at: SystemTime::UNIX_EPOCH,

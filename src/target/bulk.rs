@@ -6,7 +6,7 @@
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use super::schema::Dialect;
-use super::{Fault, render_literal};
+use super::{Fault, push_escaped, render_literal};
 use crate::workload::plan::{Argument, Arguments, TableSet};
 
 /// How rows are sent.
@@ -68,19 +68,12 @@ fn push_field(value: Argument<'_>, out: &mut String) {
         Argument::Int(number) => out.push_str(itoa::Buffer::new().format(number)),
         // 0 asks for the next value.
         Argument::Auto => out.push('0'),
-        Argument::Text(text) => {
-            let mut rest = text;
-            while let Some(at) = rest.find(['\\', '\t', '\n']) {
-                out.push_str(&rest[..at]);
-                out.push_str(match rest.as_bytes()[at] {
-                    b'\t' => "\\t",
-                    b'\n' => "\\n",
-                    _ => "\\\\",
-                });
-                rest = &rest[at + 1..];
-            }
-            out.push_str(rest);
-        }
+        Argument::Text(text) => push_escaped(text, out, |byte| match byte {
+            b'\\' => Some("\\\\"),
+            b'\t' => Some("\\t"),
+            b'\n' => Some("\\n"),
+            _ => None,
+        }),
     }
 }
 

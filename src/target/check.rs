@@ -46,6 +46,17 @@ impl Check {
         Check { level, code, message: message.into(), advice: advice.into() }
     }
 
+    /// One that is in order if something holds, and otherwise of this level, with advice.
+    pub fn held(
+        holds: bool,
+        level: Level,
+        code: &'static str,
+        message: impl Into<String>,
+        advice: impl Into<String>,
+    ) -> Check {
+        if holds { Check::ok(code, message) } else { Check::new(level, code, message, advice) }
+    }
+
     pub fn ok(code: &'static str, message: impl Into<String>) -> Check {
         Check::new(Level::Ok, code, message, "")
     }

@@ -238,18 +238,28 @@ pub(crate) fn render_literal(value: Argument<'_>, dialect: Dialect, text: &mut i
         // 0 asks MySQL for the next value, and is what sysbench sends.
         Argument::Auto => text.push_str(if dialect == Dialect::MySql { "0" } else { "NULL" }),
         Argument::Text(value) => {
-            let doubled: &[char] = if dialect == Dialect::MySql { &['\'', '\\'] } else { &['\''] };
             text.push_str("'");
-            let mut rest = value;
-            while let Some(at) = rest.find(doubled) {
-                text.push_str(&rest[..=at]);
-                text.push_str(&rest[at..=at]);
-                rest = &rest[at + 1..];
-            }
-            text.push_str(rest);
+            push_escaped(value, text, |byte| match byte {
+                b'\'' => Some("''"),
+                b'\\' if dialect == Dialect::MySql => Some("\\\\"),
+                _ => None,
+            });
             text.push_str("'");
         }
     }
+}
+
+/// Appends a value with other text in place of those bytes, all of them ASCII, that `escape` gives one for.
+fn push_escaped(value: &str, text: &mut impl Text, escape: impl Fn(u8) -> Option<&'static str>) {
+    let mut done = 0;
+    for (at, byte) in value.bytes().enumerate() {
+        if let Some(escaped) = escape(byte) {
+            text.push_str(&value[done..at]);
+            text.push_str(escaped);
+            done = at + 1;
+        }
+    }
+    text.push_str(&value[done..]);
 }
 
 /// How often a control connection that waits looks for Ctrl-C.

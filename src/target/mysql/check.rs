@@ -251,41 +251,25 @@ fn autocommit(facts: &Facts, plan: &Plan) -> Option<Check> {
 }
 
 fn connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
-    const CODE: &str = "max-connections";
     let limit = server.limit("max_connections")?;
     // The one that asked will be gone.
     let others = server.number("Threads_connected").map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
     let found = format!("{needed} connections are needed; max_connections is {limit}, others have {others}");
-    Some(match needed + others <= limit {
-        true => Check::ok(CODE, found),
-        false => Check::new(
-            Level::Fatal,
-            CODE,
-            found,
-            format!(
-                "raise max_connections to {} or use fewer --threads; only a proxy that shares connections takes more",
-                needed + others
-            ),
-        ),
-    })
+    let advice = format!(
+        "raise max_connections to {} or use fewer --threads; only a proxy that shares connections takes more",
+        needed + others
+    );
+    Some(Check::held(needed + others <= limit, Level::Fatal, "max-connections", found, advice))
 }
 
 fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
-    const CODE: &str = "max-user-connections";
     let limit = server.limit("max_user_connections")?;
     let others = server.users_connections.map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
     let found = format!("this user may have {limit} connections and has {others}; {needed} are needed");
-    Some(match needed + others <= limit {
-        true => Check::ok(CODE, found),
-        false => Check::new(
-            Level::Fatal,
-            CODE,
-            found,
-            format!("raise max_user_connections, the server's or the account's, to {}", needed + others),
-        ),
-    })
+    let advice = format!("raise max_user_connections, the server's or the account's, to {}", needed + others);
+    Some(Check::held(needed + others <= limit, Level::Fatal, "max-user-connections", found, advice))
 }
 
 fn hourly(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -354,7 +338,6 @@ fn prepared_limit(facts: &Facts) -> Option<u64> {
 /// Each connection belongs to one part of MySQL's cache and opens every table in it; more are open only while several
 /// connections of a part use the same table. MariaDB makes parts only when its cache is contended, so it counts as one.
 fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
-    const CODE: &str = "table-open-cache";
     let cache = server.limit("table_open_cache")?;
     let parts = match server.variable("version").is_some_and(|version| version.contains("MariaDB")) {
         true => 1,
@@ -365,15 +348,8 @@ fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let in_parts = if parts > 1 { format!(" in {parts} parts") } else { String::new() };
     let found = format!("{tables} tables and {threads} threads need about {needed} open tables");
     let found = format!("{found}; table_open_cache is {cache}{in_parts}");
-    Some(match needed <= cache {
-        true => Check::ok(CODE, found),
-        false => Check::new(
-            Level::Warning,
-            CODE,
-            found,
-            format!("raise table_open_cache to {needed}, or some are closed and opened again and again"),
-        ),
-    })
+    let advice = format!("raise table_open_cache to {needed}, or some are closed and opened again and again");
+    Some(Check::held(needed <= cache, Level::Warning, "table-open-cache", found, advice))
 }
 
 fn open_files(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -431,16 +407,11 @@ fn engines(server: &Server) -> Option<Check> {
 }
 
 fn isolation(server: &Server) -> Option<Check> {
-    const CODE: &str = "isolation";
     let name = ["transaction_isolation", "tx_isolation"].into_iter().find(|name| server.variable(name).is_some())?;
     let value = server.variable(name)?;
     let found = format!("{name} is {value}");
-    Some(match value {
-        "REPEATABLE-READ" => Check::ok(CODE, found),
-        _ => {
-            Check::new(Level::Note, CODE, found, "the default is REPEATABLE-READ: compare with runs at the same level")
-        }
-    })
+    let advice = "the default is REPEATABLE-READ: compare with runs at the same level";
+    Some(Check::held(value == "REPEATABLE-READ", Level::Note, "isolation", found, advice))
 }
 
 fn durability(server: &Server, plan: &Plan) -> Option<Check> {
@@ -711,6 +682,12 @@ mod tests {
             let checks = checks(&server(&[(name, Some(value))]), &plan, Protocol::Prepared);
             assert!(checks.iter().all(|check| check.level == Level::Ok), "{name}={value}: {checks:#?}");
         }
+    }
+
+    #[test]
+    fn a_server_that_says_0_for_off_takes_writes() {
+        let tidb = server(&[("read_only", Some("0")), ("innodb_read_only", Some("0"))]);
+        assert!(refusals(&tidb.facts, &plan("oltp_read_write", &[])).is_empty());
     }
 
     #[test]

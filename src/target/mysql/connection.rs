@@ -47,7 +47,7 @@ enum ClientError {
 fn io_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the server closed it".into(),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "no answer within --statement-timeout".into(),
+        io::ErrorKind::WouldBlock => "no answer within --statement-timeout".into(),
         _ => error.to_string(),
     }
 }

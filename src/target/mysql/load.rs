@@ -33,7 +33,7 @@ impl<'a> MySqlLoader<'a> {
         let mut connection = Connection::open_to_load(endpoint, interrupted)?;
         for sql in LOADERS_SESSION {
             // A proxy may refuse to pass it on; what it is for is the exception.
-            let _ = cell(&mut connection, sql)?;
+            allowed(connection.query(sql))?;
         }
         let charset = cell(&mut connection, "SELECT @@character_set_database")?;
         let charset = charset.filter(|charset| !WIDE.contains(&charset.as_str())).unwrap_or_else(|| UTF8.into());
@@ -61,12 +61,18 @@ impl<'a> MySqlLoader<'a> {
     }
 }
 
-/// The first value of a query that a server or a proxy may refuse, which gives none.
-fn cell(connection: &mut Connection<'_>, sql: &str) -> Result<Option<String>, Fault> {
-    match connection.rows(sql) {
+/// What came of something that a server or a proxy may refuse; nothing if it did.
+fn allowed<R>(done: Result<R, Fault>) -> Result<Option<R>, Fault> {
+    match done {
         Err(fault) if fault.class == FaultClass::Failed => Ok(None),
-        rows => Ok(rows?.into_iter().flatten().next().flatten().and_then(|value| String::from_utf8(value).ok())),
+        done => done.map(Some),
     }
+}
+
+/// The first value of a query.
+fn cell(connection: &mut Connection<'_>, sql: &str) -> Result<Option<String>, Fault> {
+    let rows = allowed(connection.rows(sql))?;
+    Ok(rows.into_iter().flatten().flatten().next().flatten().and_then(|value| String::from_utf8(value).ok()))
 }
 
 /// LOAD DATA LOCAL where the server allows it, which is tried without a row: a proxy may refuse what its server allows.

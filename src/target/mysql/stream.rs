@@ -1,6 +1,7 @@
 //! The bytes' way to the server: a TCP connection or a Unix socket, either of them with or without TLS.
 //!
-//! Everything blocks, and a signal interrupts nothing but a wait that may be (see [`Stream::wait_until`]). Imports nothing of the crate but the address.
+//! Everything blocks, and a signal interrupts nothing but a wait that may be (see [`Stream::wait_until`]). Imports
+//! nothing of the crate but the address.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -80,12 +81,18 @@ impl<'a> Stream<'a> {
         self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
     }
 
-    /// Whether what was tried in vain is to be tried again.
-    fn is_patient(&self, error: &io::Error) -> bool {
-        match error.kind() {
-            io::ErrorKind::Interrupted => true,
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => self.interrupted.is_some() && !self.is_interrupted(),
-            _ => false,
+    /// Tries again what a signal interrupted, and after [`Stream::wait_until`] what only took its time.
+    fn patiently<R>(&mut self, mut attempt: impl FnMut(&mut Self) -> io::Result<R>) -> io::Result<R> {
+        loop {
+            match attempt(self) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The socket's own timeout. TimedOut would be the system's, which has given the connection up.
+                Err(error)
+                    if error.kind() == io::ErrorKind::WouldBlock
+                        && self.interrupted.is_some()
+                        && !self.is_interrupted() => {}
+                done => return done,
+            }
         }
     }
 
@@ -101,44 +108,26 @@ impl<'a> Stream<'a> {
 
 impl Read for Stream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let done = match &mut self.tls {
-                None => self.socket.read(buffer),
-                Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).read(buffer),
-            };
-            match done {
-                Err(error) if self.is_patient(&error) => {}
-                done => return done,
-            }
-        }
+        self.patiently(|stream| match &mut stream.tls {
+            None => stream.socket.read(buffer),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut stream.socket).read(buffer),
+        })
     }
 }
 
 impl Write for Stream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        loop {
-            let done = match &mut self.tls {
-                None => self.socket.write(bytes),
-                Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).write(bytes),
-            };
-            match done {
-                Err(error) if self.is_patient(&error) => {}
-                done => return done,
-            }
-        }
+        self.patiently(|stream| match &mut stream.tls {
+            None => stream.socket.write(bytes),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut stream.socket).write(bytes),
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        loop {
-            let done = match &mut self.tls {
-                None => Ok(()),
-                Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).flush(),
-            };
-            match done {
-                Err(error) if self.is_patient(&error) => {}
-                done => return done,
-            }
-        }
+        self.patiently(|stream| match &mut stream.tls {
+            None => Ok(()),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut stream.socket).flush(),
+        })
     }
 }
 
