@@ -233,7 +233,7 @@ impl Target for MySqlTarget {
         for sql in &self.endpoint.address.init_sql {
             connection.query(sql).map_err(|fault| init_fault(sql, fault))?;
         }
-        Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
+        MySqlSession::new(connection, Arc::clone(&self.statements))
     }
 
     fn descriptors_per_session(&self) -> u64 {

@@ -213,6 +213,12 @@ impl<'a> Connection<'a> {
         self.stream.set_timeout(limit).map_err(|error| fault(error.into(), BROKE))
     }
 
+    /// Asks for nothing but the session's status.
+    pub fn ping(&mut self) -> Result<Answer, Fault> {
+        self.begin(command::PING);
+        self.answer(Expected::Results, &mut Skip)
+    }
+
     /// Sends text, which may be several statements, and counts and drops the rows of their results.
     pub fn query(&mut self, sql: &str) -> Result<Answer, Fault> {
         self.query_with(|out| out.extend_from_slice(sql.as_bytes()))

@@ -13,8 +13,9 @@ use super::wire::{Bytes, FULL, HEADER, ServerError, WireError, mark, packet_leng
 /// shorter. A receive buffer must hold one of them with its header.
 pub const LONGEST_INSPECTED: usize = 8 << 10;
 
-/// SERVER_MORE_RESULTS_EXISTS (dev:mysql__com_8h.html).
+/// SERVER_MORE_RESULTS_EXISTS and SERVER_STATUS_NO_BACKSLASH_ESCAPES (dev:mysql__com_8h.html).
 const MORE_RESULTS: u16 = 8;
+const NO_BACKSLASH_ESCAPES: u16 = 0x200;
 
 /// Receives the rows of an answer.
 pub trait Rows {
@@ -92,6 +93,15 @@ pub struct Answer {
     pub statement: u32,
     /// How many arguments the prepared statement takes.
     pub parameters: u16,
+    /// The session's status after the last statement.
+    status: u16,
+}
+
+impl Answer {
+    /// Whether a backslash in a literal is an escape.
+    pub fn escapes_by_backslash(&self) -> bool {
+        self.status & NO_BACKSLASH_ESCAPES == 0
+    }
 }
 
 /// What is expected of a command.
@@ -314,6 +324,7 @@ impl Response {
     }
 
     fn result_ended(&mut self, status: u16) {
+        self.answer.status = status;
         self.state = if status & MORE_RESULTS == 0 { State::Done } else { State::Result };
     }
 

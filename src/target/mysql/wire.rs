@@ -81,6 +81,7 @@ pub mod capability {
 pub mod command {
     pub const QUIT: u8 = 0x01;
     pub const QUERY: u8 = 0x03;
+    pub const PING: u8 = 0x0e;
     pub const STMT_PREPARE: u8 = 0x16;
     pub const STMT_EXECUTE: u8 = 0x17;
 }
