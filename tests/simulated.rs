@@ -217,6 +217,24 @@ fn a_json_path_that_is_a_link_stays_one() {
 }
 
 #[test]
+fn the_text_does_not_wait_for_the_reader_of_a_named_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, out) = (folder.path().join("pipe"), folder.path().join("out"));
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let mut command = oltpbench(&[&POINT[..], &["--url", "simulated:?service-time=1ms", "--events", "5"]].concat());
+    command.arg("--json").arg(&pipe).stdout(std::fs::File::create(&out).unwrap());
+    let mut child = command.spawn().unwrap();
+    // The suite's own limit of time ends a program that waits for ever.
+    while !std::fs::read_to_string(&out).unwrap().contains("SQL statistics:") {
+        assert!(child.try_wait().unwrap().is_none(), "it ended without a text");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(std::fs::read_to_string(&pipe).unwrap().contains("schema_version"));
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
 fn under_nohup_a_lost_terminal_does_not_end_the_run() {
     let program = oltpbench(&[]);
     let mut command = std::process::Command::new("nohup");

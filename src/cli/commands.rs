@@ -152,10 +152,14 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     };
     let report = outcome.report(described, &job.address);
     // The file first, since a reader of standard output may be slow or gone; but the text appears whatever happens to it.
-    let written = json.map_or(Ok(()), |json| json.write(&report));
+    // A pipe last, since its reader may never come.
+    let (pipe, file) =
+        json.map_or((None, None), |json| if json.is_pipe() { (Some(json), None) } else { (None, Some(json)) });
+    let written = file.map_or(Ok(()), |json| json.write(&report));
     console.finish();
     super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
     written?;
+    pipe.map_or(Ok(()), |json| json.write(&report))?;
     exit_code(&report)
 }
 

@@ -17,7 +17,7 @@ pub mod text;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -568,6 +568,12 @@ impl JsonFile {
     fn is_direct(&self) -> bool {
         let is_special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
         is_special || self.standard_stream().is_some()
+    }
+
+    /// A pipe with a name, which waits for its reader.
+    pub fn is_pipe(&self) -> bool {
+        let is_pipe = std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        is_pipe && self.standard_stream().is_none()
     }
 
     fn open_direct(&self) -> std::io::Result<std::fs::File> {
