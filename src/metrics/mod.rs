@@ -3,16 +3,20 @@
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
 //! * [`histogram`]: latencies and their percentiles.
 //! * [`series`]: those intervals in order, and their sums.
+//! * [`blocks`]: the window cut in another way, for what follows.
+//! * [`statistics`]: how far the figures can be trusted, and whether the run was steady.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.
 //!
 //! Times are nanoseconds since the run's origin.
 //! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
 
+pub mod blocks;
 pub mod client;
 pub mod histogram;
 pub mod recorder;
 pub mod series;
+pub mod statistics;
 pub mod server;
 
 use std::collections::BTreeMap;
@@ -21,6 +25,7 @@ use std::time::SystemTime;
 pub use histogram::Histogram;
 pub use recorder::{Outcome, Recorder, Sample, Shards, Window};
 pub use series::{Interval, Series};
+pub use statistics::{Bounds, Confidence};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,6 +170,7 @@ pub struct Measurement {
     /// Version and cipher of TLS; `None` for connections without it.
     pub encryption: Option<String>,
     pub series: Vec<Interval>,
+    pub confidence: Confidence,
     pub client: client::Usage,
     /// `None` for a target without counters.
     pub server: Option<server::Counters>,
