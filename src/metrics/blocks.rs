@@ -11,8 +11,8 @@ use super::{Histogram, Tally, Window};
 
 /// One more, and neighbours become one.
 const MOST_BLOCKS: usize = 128;
-/// A block is at least half as long.
-const SHORTEST_NS: u64 = 100_000_000;
+/// Length of a block before neighbours become one; up to half less where the intervals cannot be cut into such slices.
+pub(super) const SHORTEST_NS: u64 = 100_000_000;
 
 /// What ended in one block.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,8 +16,8 @@ pub mod client;
 pub mod histogram;
 pub mod recorder;
 pub mod series;
-pub mod statistics;
 pub mod server;
+pub mod statistics;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -25,7 +25,7 @@ use std::time::SystemTime;
 pub use histogram::Histogram;
 pub use recorder::{Outcome, Recorder, Sample, Shards, Window};
 pub use series::{Interval, Series};
-pub use statistics::{Bounds, Confidence};
+pub use statistics::{Bounds, Confidence, Unsteady};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -239,11 +239,7 @@ impl Shard {
 }
 
 /// The open slice of this number, which is the last one but around a boundary.
-fn open_slice<'a>(
-    open: &'a mut Vec<OpenSlice>,
-    spares: &mut Vec<OpenSlice>,
-    number: u64,
-) -> &'a mut OpenSlice {
+fn open_slice<'a>(open: &'a mut Vec<OpenSlice>, spares: &mut Vec<OpenSlice>, number: u64) -> &'a mut OpenSlice {
     let index = open.iter().rposition(|open| open.number == number).unwrap_or_else(|| {
         open.push(OpenSlice { number, ..spares.pop().unwrap_or_else(OpenSlice::new) });
         open.len() - 1

@@ -130,7 +130,12 @@ impl Series {
             last.end_s = seconds(window.length_ns());
             last.ended_at = self.started_at + Duration::from_nanos(window.length_ns());
         }
-        Finished { intervals: self.settled, blocks: self.blocks.finish(window), tally: self.tally, response: self.response }
+        Finished {
+            intervals: self.settled,
+            blocks: self.blocks.finish(window),
+            tally: self.tally,
+            response: self.response,
+        }
     }
 
     fn open(&mut self, number: u64) -> &mut Open {

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::text::grouped;
 use super::{Counts, ErrorEntry, RunReport, Status};
+use crate::metrics::Unsteady;
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -43,6 +45,8 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(errors(report));
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
+    findings.extend(too_short(report));
+    findings.extend(unsteady(report));
     findings.extend(cut_off(report));
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
@@ -89,6 +93,51 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
             "while a connection was away it sent nothing, and the rates are lower for it",
         )
     })
+}
+
+/// A run that cannot tell how far its figures can be trusted. One that changed has no one rate, however long it is.
+fn too_short(report: &RunReport) -> Option<Finding> {
+    let needs_s = report.confidence.needs_s.filter(|_| report.confidence.unsteady.is_none())?;
+    Some(Finding::new(
+        "too-short",
+        format!("{:.1} s of this run do not tell how far its figures can be trusted", report.totals.elapsed_s),
+        format!("measure for at least {} s (--time) for intervals of confidence", grouped(needs_s.ceil(), 0)),
+    ))
+}
+
+/// A rate that changed inside the window: its mean is none that the server ever had.
+fn unsteady(report: &RunReport) -> Option<Finding> {
+    let tps = |tps: f64| grouped(tps, if tps < 100.0 { 1 } else { 0 });
+    let end_s = report.totals.elapsed_s;
+    let (seen, rose) = match report.confidence.unsteady? {
+        Unsteady::Drift { first, last } => {
+            let seen = match first < last {
+                true => "rose",
+                false => "fell",
+            };
+            let (from, to) = (tps(first), tps(last));
+            let seen = format!("tps {seen} bit by bit, from {from} in the first third of the run to {to} in the last");
+            (seen, Some(first < last))
+        }
+        Unsteady::Shift { from_s, to_s, inside, outside } if from_s > 0.0 && to_s < end_s => {
+            let (inside, outside) = (tps(inside), tps(outside));
+            (format!("tps was {inside} from {from_s:.1} s to {to_s:.1} s, and {outside} before and after"), None)
+        }
+        Unsteady::Shift { from_s, to_s, inside, outside } => {
+            let (first, then, at_s) = if from_s > 0.0 { (outside, inside, from_s) } else { (inside, outside, to_s) };
+            (format!("tps was {} for {at_s:.1} s, and {} after that", tps(first), tps(then)), Some(first < then))
+        }
+    };
+    let advice = match rose {
+        Some(true) => "the warm-up may be too short: raise --warmup-time, or prewarm; the figures are means of both",
+        Some(false) => {
+            "burst credit may be used up, or the data have outgrown the cache; the figures are means of both: wait for a steady state (--warmup-time)"
+        }
+        None => {
+            "a checkpoint, a backup or a neighbour may be behind it; the figures are means of both: look at the series, and repeat the run"
+        }
+    };
+    Some(Finding::new("unsteady", seen, advice))
 }
 
 /// In a closed loop a connection is always inside a transaction, so the latencies of all that ended in the window add up
