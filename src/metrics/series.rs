@@ -63,6 +63,7 @@ pub struct Series {
     /// Those after the settled ones, without a gap.
     open: VecDeque<Open>,
     blocks: Blocks,
+    /// Sums of the settled ones.
     tally: Tally,
     response: Histogram,
 }
@@ -90,8 +91,6 @@ impl Series {
 
     /// Adds counts of a slice.
     pub fn add(&mut self, slice: u64, window: &Window, tally: &Tally, response: &Histogram) {
-        self.tally.merge(tally);
-        self.response.add(response);
         self.blocks.add(slice, tally, response);
         let open = self.open(window.interval_of(slice));
         open.tally.merge(tally);
@@ -109,8 +108,14 @@ impl Series {
     pub fn settle(&mut self, now_ns: u64, window: &Window) {
         while window.interval_end_ns(self.settled.len() as u64).saturating_add(SETTLING_NS) <= now_ns {
             let Some(oldest) = self.open.pop_front() else { return };
-            self.settled.push(oldest.figures(self.settled.len() as u64, window, self.started_at));
+            self.settle_one(&oldest, window);
         }
+    }
+
+    fn settle_one(&mut self, oldest: &Open, window: &Window) {
+        self.tally.merge(&oldest.tally);
+        self.response.add(&oldest.response);
+        self.settled.push(oldest.figures(self.settled.len() as u64, window, self.started_at));
     }
 
     /// Ends the series with the window, whose end is known now.
@@ -120,7 +125,7 @@ impl Series {
             self.open(count - 1);
         }
         while let Some(oldest) = self.open.pop_front() {
-            self.settled.push(oldest.figures(self.settled.len() as u64, window, self.started_at));
+            self.settle_one(&oldest, window);
         }
         // A window that was closed early has no intervals after its end. What they hold are errors met outside of a
         // transaction, and they belong to the last one.

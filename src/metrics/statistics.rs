@@ -219,7 +219,8 @@ fn percentile_bounds(blocks: &[Block], all: &Counts, quantile: f64) -> Option<Bo
     if low <= 0.0 || (1.0 - high) * total < 1.0 {
         return None;
     }
-    let (low, ..) = all.at_rank(low * total)?;
+    // The figure itself is of the nearest rank, which is counted from 1.
+    let (low, ..) = all.at_rank(low * total - 1.0)?;
     let (high, ..) = all.at_rank(high * total)?;
     Some(Bounds { low: low.edges_ns().0 as f64 / 1e3, high: high.edges_ns().1 as f64 / 1e3 })
 }
@@ -342,7 +343,7 @@ mod tests {
     fn the_quantiles_of_student_are_where_its_distribution_says() {
         // M. Abramowitz and I. Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4: the share within t.
         let share_within = |t: f64, freedom: usize| {
-            let (angle, even) = ((t / (freedom as f64).sqrt()).atan(), freedom % 2 == 0);
+            let (angle, even) = ((t / (freedom as f64).sqrt()).atan(), freedom.is_multiple_of(2));
             let (mut term, mut sum) = (if even { 1.0 } else { angle.cos() }, 0.0);
             for step in (if even { 0 } else { 1 }..freedom - 1).step_by(2) {
                 sum += term;

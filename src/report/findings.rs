@@ -6,6 +6,30 @@ use super::text::grouped;
 use super::{Counts, ErrorEntry, RunReport, Status};
 use crate::metrics::Unsteady;
 
+/// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
+pub const CODES: [&str; 20] = [
+    "interrupted",
+    "too-many-errors",
+    "server-lost",
+    "connections-panicked",
+    "unfinished",
+    "no-transactions",
+    "failed-transactions",
+    "ignored-transactions",
+    "connections-lost",
+    "too-short",
+    "unsteady",
+    "latency-cut-off",
+    "prepares-in-window",
+    "prepared-replaced-by-text",
+    "turned-to-text",
+    "tls",
+    "client-saturated",
+    "client-machine-busy",
+    "client-steal",
+    "server-counters-unknown",
+];
+
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
 /// The same for everything on the machine together.
@@ -329,4 +353,28 @@ fn client(report: &RunReport) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let rows = include_str!("../../docs/findings.md").lines().filter_map(|line| line.strip_prefix("| `"));
+        let documented: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(documented, CODES);
+    }
+
+    #[test]
+    fn every_code_that_is_given_is_listed() {
+        let source = include_str!("findings.rs").split("#[cfg(test)]").next().unwrap();
+        let literal = |call: &'static str| call.trim_start().strip_prefix('"')?.split('"').next();
+        let given = source.split("Finding::new(").skip(1).filter_map(literal);
+        // These are noticed before a run, by its checks.
+        let given: BTreeSet<_> = given.chain(["prepared-replaced-by-text", "tls"]).collect();
+        assert_eq!(given, CODES.into());
+    }
 }

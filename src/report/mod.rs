@@ -370,6 +370,8 @@ impl RunReport {
         if let Some(Counters::Unknown(reason)) = &measurement.server {
             report.findings.push(findings::server_unknown(reason));
         }
+        let listed = |finding: &Finding| findings::CODES.contains(&finding.code.as_str());
+        debug_assert!(report.findings.iter().all(listed), "{:?}", report.findings);
         report
     }
 }
