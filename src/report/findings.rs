@@ -132,7 +132,8 @@ fn too_short(report: &RunReport) -> Option<Finding> {
 /// A rate that changed inside the window: its mean is none that the server ever had.
 fn unsteady(report: &RunReport) -> Option<Finding> {
     let tps = |tps: f64| grouped(tps, if tps < 100.0 { 1 } else { 0 });
-    let end_s = report.totals.elapsed_s;
+    // A block that lasts to the window's end ends there but for the arithmetic.
+    let end_s = report.totals.elapsed_s - report.confidence.block_s / 2.0;
     let (seen, rose) = match report.confidence.unsteady? {
         Unsteady::Drift { first, last } => {
             let seen = match first < last {
