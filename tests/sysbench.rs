@@ -299,7 +299,6 @@ const ELSEWHERE: [(&str, &str); 36] = [
     ("db-debug", ""),
     ("verbosity", ""),
     ("validate", ""),
-    ("rate", ""),
     ("tx-rate", ""),
     // The histogram is in the JSON document.
     ("histogram", "json"),

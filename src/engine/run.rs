@@ -7,14 +7,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::schedule::{Schedule, Tickets};
+use super::schedule::{Arrivals, Schedule, Tickets};
 use super::worker::{self, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
+use crate::metrics::{Histogram, Interval, Measurement, OpenLoop, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -81,11 +82,12 @@ pub fn run<T: Target>(
 ) -> Result<(Measurement, Ending), EngineError> {
     refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
+    let schedule = spec.open_loop.as_ref().map(|open_loop| Schedule::new(open_loop, spec));
     let shared = Arc::new(Shared {
         target,
         plan,
-        schedule: Schedule::ClosedLoop,
-        tickets: Tickets::new(spec.events),
+        tickets: Tickets::new(spec.events, schedule.as_ref()),
+        schedule,
         clock: Clock(Instant::now()),
         seed: spec.seed,
         max_retries: spec.max_retries,
@@ -146,6 +148,8 @@ struct Connects {
     times: Histogram,
     /// That of the first one.
     encryption: Option<String>,
+    /// Their threads.
+    workers: Vec<Thread>,
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -155,17 +159,17 @@ fn nanos(duration: Duration) -> u64 {
 /// Starts the workers, a few at a time, until all are connected and wait at the gate.
 fn connect_all(
     spec: &RunSpec,
-    spawn: impl Fn(u32) -> Result<(), EngineError>,
+    spawn: impl Fn(u32) -> Result<Thread, EngineError>,
     events: &Receiver<Event>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<Connects, EngineError> {
     let threads = spec.threads;
-    let mut connects = Connects { times: Histogram::default(), encryption: None };
+    let mut connects = Connects { times: Histogram::default(), encryption: None, workers: Vec::new() };
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
         while started < threads && started - connected < spec.connect_concurrency {
-            spawn(started)?;
+            connects.workers.push(spawn(started)?);
             started += 1;
         }
         match events.recv_timeout(LOOK) {
@@ -193,7 +197,7 @@ fn spawn_worker<T: Target>(
     gate: &Arc<Gate>,
     number: u32,
     sender: Sender<Event>,
-) -> Result<(), EngineError> {
+) -> Result<Thread, EngineError> {
     let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
@@ -214,7 +218,7 @@ fn spawn_worker<T: Target>(
         }
     };
     let builder = std::thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK_BYTES);
-    builder.spawn(body).map(drop).map_err(|source| EngineError::Thread { number, source })
+    builder.spawn(body).map(|worker| worker.thread().clone()).map_err(|source| EngineError::Thread { number, source })
 }
 
 struct OnDrop(Sender<Event>);
@@ -235,6 +239,9 @@ struct Coordinator<'a, T> {
     began: Instant,
     started_at: SystemTime,
     connects: Connects,
+    /// How far the schedule of an open loop is.
+    arrivals: Option<Arrivals<'a>>,
+    highest_backlog: u64,
     series: Series,
     /// Intervals that were told to the observer.
     told: u64,
@@ -261,6 +268,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             began: Instant::now(),
             started_at,
             connects,
+            arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
+            highest_backlog: 0,
             series: Series::new(started_at),
             told: 0,
             all_away_since: None,
@@ -275,13 +284,15 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let recorder = self.shared.recorder();
         if ending != Ending::Completed {
             recorder.close(|| self.shared.clock.now_ns());
+            // Those that wait for their next transaction to be due look for the window's end.
+            self.connects.workers.iter().for_each(Thread::unpark);
         }
         if !self.drain(ending, observer, interrupted) {
             ending = Ending::Interrupted;
         }
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.ended_transactions() == 0;
-        if (self.running == 0 || self.used_up_since.is_some()) && self.shared.tickets.are_used_up() && nothing_after {
+        if (self.running == 0 || self.used_up_since.is_some()) && self.used_up() && nothing_after {
             // The events were used up inside the window: it ends with the last of them.
             recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
         }
@@ -299,6 +310,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
             if !warm && now_ns >= window.start_ns() {
                 warm = true;
                 *before = Reading::now();
+            }
+            if now_ns >= window.start_ns() {
+                self.backlog();
             }
             if self.running == 0 || now_ns >= window.end_ns() || self.overdue() {
                 return Ending::Completed;
@@ -327,9 +341,31 @@ impl<'a, T: Target> Coordinator<'a, T> {
     fn tell_next(&mut self, observer: &mut dyn Observer) {
         let recorder = self.shared.recorder();
         recorder.take(self.told + 1, |number, tally, response| self.series.add(number, tally, response));
-        let (interval, response) = self.series.interval(self.told, recorder.window());
+        let backlog = self.backlog();
+        let (interval, response) = self.series.interval(self.told, backlog, recorder.window());
         observer.interval(&interval, response);
         self.told += 1;
+    }
+
+    /// How many tickets are due by now, or were at the window's end; `None` in a closed loop.
+    fn due(&mut self) -> Option<u64> {
+        let until_ns = (self.shared.clock.now_ns() + 1).min(self.shared.recorder().window().end_ns());
+        self.arrivals.as_mut().map(|arrivals| arrivals.count_before(until_ns))
+    }
+
+    /// How many transactions of an open loop are due and not begun. Called inside the window or after it.
+    fn backlog(&mut self) -> Option<u64> {
+        let due = self.due()?;
+        let backlog = self.shared.tickets.left_of(due);
+        self.highest_backlog = self.highest_backlog.max(backlog);
+        Some(backlog)
+    }
+
+    /// Whether all events have been begun, or could have been.
+    fn used_up(&mut self) -> bool {
+        let end = self.shared.schedule.as_ref().map(|schedule| schedule.tickets().end);
+        // In an open loop those that wait for their time are taken, too.
+        self.shared.tickets.are_used_up() && end.zip(self.due()).is_none_or(|(end, due)| due >= end)
     }
 
     fn wait(&mut self, timeout: Duration) {
@@ -360,8 +396,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
 
     /// Whether the last events of a run have not ended for as long as a forced shutdown waits.
     fn overdue(&mut self) -> bool {
-        self.shared.tickets.are_used_up()
-            && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
+        self.used_up() && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
     }
 
     /// Waits for transactions in flight, but no longer than the forced shutdown allows, nor than somebody who interrupts
@@ -386,6 +421,25 @@ impl<'a, T: Target> Coordinator<'a, T> {
         true
     }
 
+    /// What an open loop has beside, once the window's end is known.
+    fn open_loop(&mut self, service: Histogram, lateness: Histogram) -> Option<OpenLoop> {
+        let schedule = self.shared.schedule.as_ref()?;
+        let window = self.shared.recorder().window();
+        let not_begun = self.backlog()?;
+        let tickets = schedule.tickets();
+        // An end that was brought forward may lie before what was asked for already.
+        let until = schedule.arrivals_in(window).count_before(window.end_ns()).min(tickets.end);
+        Some(OpenLoop {
+            mean_due: schedule.mean_arrivals_in(window),
+            due: until.saturating_sub(tickets.start),
+            not_begun,
+            highest_backlog: self.highest_backlog,
+            dropped: if window.length_ns() > 0 { self.shared.tickets.dropped() } else { 0 },
+            service,
+            lateness,
+        })
+    }
+
     fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
         let recorder = self.shared.recorder();
         let window = recorder.window();
@@ -393,7 +447,11 @@ impl<'a, T: Target> Coordinator<'a, T> {
         while self.told < window.intervals() {
             self.tell_next(observer);
         }
-        let series = self.series.finish(window);
+        let open_loop = self.open_loop(remainder.service, remainder.lateness);
+        let mut series = self.series.finish(window);
+        if let Some(schedule) = &self.shared.schedule {
+            count_due(schedule, window, &mut series.intervals);
+        }
         let away = self.shared.away.load(Ordering::Relaxed);
         Measurement {
             // A run that ended during its warm-up never came to the start of its window.
@@ -407,6 +465,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             away: away + self.shared.never_back.load(Ordering::Relaxed),
             panicked: self.panicked,
             response: series.response,
+            open_loop,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
             outages: remainder.outages,
@@ -416,6 +475,18 @@ impl<'a, T: Target> Coordinator<'a, T> {
             client,
             server: None,
         }
+    }
+}
+
+/// Tells each interval of an open loop how many transactions were due in it.
+fn count_due(schedule: &Schedule, window: &Window, intervals: &mut [Interval]) {
+    let mut arrivals = schedule.arrivals_in(window);
+    let mut before = schedule.tickets().start;
+    for (number, interval) in intervals.iter_mut().enumerate() {
+        let end_ns = window.interval_end_ns(number as u64).min(window.end_ns());
+        let until = arrivals.count_before(end_ns).min(schedule.tickets().end);
+        interval.due = Some(until - before);
+        before = until;
     }
 }
 
@@ -435,7 +506,6 @@ fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementL
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::Interval;
     use crate::spec::IgnoredErrors;
     use crate::target::FaultClass;
     use crate::workload::plan::Call;
@@ -517,6 +587,7 @@ mod tests {
             threads: 4,
             time: None,
             events: None,
+            open_loop: None,
             warmup_time: Duration::ZERO,
             interval: Duration::from_millis(10),
             seed: 1,

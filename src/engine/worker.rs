@@ -4,12 +4,13 @@
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
 //! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
 
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::schedule::{Schedule, Tickets};
-use crate::metrics::{ErrorKey, Outcome, Recorder, Sample, Statements};
+use super::schedule::{Arrivals, Schedule, Tickets};
+use crate::metrics::{ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
@@ -34,7 +35,8 @@ impl Clock {
 pub(super) struct Shared<T> {
     pub(super) target: T,
     pub(super) plan: Arc<Plan>,
-    pub(super) schedule: Schedule,
+    /// `None` in the closed loop.
+    pub(super) schedule: Option<Schedule>,
     pub(super) tickets: Tickets,
     pub(super) clock: Clock,
     pub(super) seed: u64,
@@ -66,9 +68,20 @@ impl<T> Shared<T> {
     }
 }
 
+/// A transaction to be played now.
+struct Start {
+    ticket: u64,
+    due_ns: u64,
+    now_ns: u64,
+    /// In an open loop only.
+    paced: Option<Paced>,
+}
+
 pub(super) struct Worker<'a, T: Target> {
     shared: &'a Shared<T>,
     number: u32,
+    /// `None` in the closed loop.
+    arrivals: Option<Arrivals<'a>>,
     /// `None` after the connection was lost.
     session: Option<T::Session>,
     scratch: Scratch,
@@ -88,6 +101,7 @@ impl<'a, T: Target> Worker<'a, T> {
         Worker {
             shared,
             number,
+            arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
             session: Some(session),
             scratch: shared.plan.scratch(),
             latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
@@ -101,34 +115,66 @@ impl<'a, T: Target> Worker<'a, T> {
     }
 
     pub(super) fn work(mut self) {
-        let window = self.shared.recorder().window();
+        if self.arrivals.is_some() {
+            wake_promptly();
+        }
         let mut now_ns = self.shared.clock.now_ns();
         let mut worker_ticket = 0;
         // A worker without a connection takes no ticket: it is done.
         while self.session.is_some()
-            && let Some(ticket) = self.shared.tickets.take(now_ns, window)
+            && let Some(start) = self.next_start(now_ns)
         {
-            let operation = Operation { seed: self.shared.seed, ticket, worker: self.number, worker_ticket };
-            let due_ns = self.shared.schedule.due_ns(ticket, now_ns);
-            now_ns = self.transact(operation, due_ns);
+            let operation =
+                Operation { seed: self.shared.seed, ticket: start.ticket, worker: self.number, worker_ticket };
+            now_ns = self.transact(operation, &start);
             worker_ticket += 1;
             if self.session.is_none() {
                 now_ns = self.reconnect();
             }
         }
         if self.reconnects > 0 {
-            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
+            self.record_errors(now_ns);
+        }
+    }
+
+    /// The next transaction, once it is due; `None` when there is none any more before the window's end.
+    fn next_start(&mut self, mut now_ns: u64) -> Option<Start> {
+        let recorder = self.shared.recorder();
+        let Some(arrivals) = self.arrivals.as_mut() else {
+            let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
+            return Some(Start { ticket, due_ns: now_ns, now_ns, paced: None });
+        };
+        let schedule = arrivals.schedule();
+        loop {
+            let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
+            let due_ns = arrivals.due_ns(ticket);
+            let slept = now_ns < due_ns;
+            // One that is due before the window's end is begun even if the thread wakes after it, so that each ticket
+            // that was taken and due was begun or shed.
+            while now_ns < due_ns.min(recorder.window().end_ns()) {
+                let until_ns = due_ns.min(recorder.window().end_ns());
+                std::thread::park_timeout(Duration::from_nanos(until_ns - now_ns));
+                now_ns = self.shared.clock.now_ns();
+            }
+            if due_ns >= recorder.window().end_ns() {
+                return None;
+            }
+            if !schedule.sheds(due_ns, now_ns) {
+                return Some(Start { ticket, due_ns, now_ns, paced: Some(Paced { begun_ns: now_ns, slept }) });
+            }
+            recorder.shed(self.number, due_ns, now_ns);
+            now_ns = self.shared.clock.now_ns();
         }
     }
 
     /// Plays one transaction to its end, repeating it with the same arguments after a conflict, and records it.
     /// Returns the time at which it ended.
-    fn transact(&mut self, operation: Operation, due_ns: u64) -> u64 {
-        let Some(session) = self.session.as_mut() else { return due_ns };
+    fn transact(&mut self, operation: Operation, start: &Start) -> u64 {
+        let Some(session) = self.session.as_mut() else { return start.now_ns };
         let plan = &self.shared.plan;
         let mut failed = Statements::default();
         let mut retries = 0;
-        let mut start_ns = due_ns;
+        let mut start_ns = start.now_ns;
         let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
@@ -158,13 +204,19 @@ impl<'a, T: Target> Worker<'a, T> {
             self.outage_ns = Some(end_ns - lost_ns);
             self.pause = None;
         }
-        self.record(due_ns, end_ns, outcome, statements, failed, retries);
+        self.record(start, end_ns, outcome, statements, failed, retries);
         end_ns
+    }
+
+    /// Records errors that were met outside of a transaction.
+    fn record_errors(&mut self, now_ns: u64) {
+        let start = Start { ticket: 0, due_ns: now_ns, now_ns, paced: None };
+        self.record(&start, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
     }
 
     fn record(
         &mut self,
-        due_ns: u64,
+        start: &Start,
         end_ns: u64,
         outcome: Outcome,
         statements: Statements,
@@ -172,8 +224,9 @@ impl<'a, T: Target> Worker<'a, T> {
         retries: u32,
     ) {
         let sample = Sample {
-            due_ns,
+            due_ns: start.due_ns,
             end_ns,
+            paced: start.paced,
             outcome,
             statements,
             latencies: &self.latencies,
@@ -216,12 +269,18 @@ impl<'a, T: Target> Worker<'a, T> {
             }
             now_ns = self.shared.clock.now_ns();
             // Recorded at once, so that an outage shows in the interval in which it happens.
-            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
+            self.record_errors(now_ns);
         }
         self.shared.never_back.fetch_add(1, Ordering::Relaxed);
         self.shared.away.fetch_sub(1, Ordering::Relaxed);
         now_ns
     }
+}
+
+/// Lets this thread's timers end when they should: Linux lets them be 50 us late otherwise, to wake the processor less.
+fn wake_promptly() {
+    // Where it is refused they are that much later, and the report shows it.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// One try of a transaction: counts what is sent, times each statement, and remembers what was sent last.

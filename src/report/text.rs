@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{ErrorEntry, Finding, RunReport, Status, Totals};
+use super::{ErrorEntry, Finding, Latency, RunReport, Status, Totals};
 use crate::metrics::{Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
@@ -37,6 +37,12 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
     if tally.retries > 0 {
         let _ = write!(line, " retry/s: {}", rate(tally.retries));
     }
+    if let Some(backlog) = interval.backlog {
+        let _ = write!(line, " backlog: {backlog}");
+    }
+    if tally.shed > 0 {
+        let _ = write!(line, " shed/s: {}", rate(tally.shed));
+    }
     line
 }
 
@@ -69,6 +75,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = errors(&mut out, "Errors by code:", &report.totals.counts.errors);
     let _ = errors(&mut out, "Errors by code during warm-up, not counted:", &report.warmup.errors);
     let _ = general(&mut out, report);
+    let _ = open_loop(&mut out, report);
     let _ = latency(&mut out, report, percentiles);
     let _ = statement_latencies(&mut out, report);
     let _ = client(&mut out, report);
@@ -178,22 +185,59 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
     Ok(())
 }
 
+/// How the schedule of an open loop was kept.
+fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
+    let (Some(asked), Some(kept)) = (&report.spec.open_loop, &report.open_loop) else { return Ok(()) };
+    writeln!(out, "\nOpen loop:")?;
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    line("asked for:", format!("{:.2} per sec., {} arrivals", kept.asked_tps, asked.arrival))?;
+    line("due in the window:", kept.due.to_string())?;
+    line("  done in it:", kept.done.to_string())?;
+    for (name, count) in [
+        ("  skipped, too late:", kept.shed),
+        ("  begun, ended after the window:", kept.drained),
+        ("  begun, never ended:", kept.unfinished),
+        ("  not begun at its end:", kept.not_begun),
+        ("due in the warm-up, done in it:", kept.due_in_warmup),
+        ("dropped at the end of the warm-up:", kept.dropped_from_warmup),
+    ] {
+        if count > 0 {
+            line(name, count.to_string())?;
+        }
+    }
+    line("highest backlog:", kept.highest_backlog.to_string())?;
+    let ms = |us: f64| format!("{:.3}", us / 1e3);
+    let late = &kept.lateness_us;
+    match late.count {
+        // No connection was ever free before its next transaction was due.
+        0 => Ok(()),
+        _ => line("timer late by (ms):", format!("p50 {}, p99 {}, max {}", ms(late.p50), ms(late.p99), ms(late.max))),
+    }
+}
+
 fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
-    let response = &report.latency_us.response;
-    writeln!(out, "\nLatency (ms):")?;
-    if response.count == 0 {
+    let latencies = &report.latency_us;
+    // In a closed loop the two are the same.
+    let columns = match report.open_loop {
+        Some(_) => vec![("response", &latencies.response), ("service", &latencies.service)],
+        None => vec![("", &latencies.response)],
+    };
+    let heads: String = columns.iter().map(|(head, _)| format!(" {head:<11}")).collect();
+    writeln!(out, "\n{}", format!("{:<40}{heads}", "Latency (ms):").trim_end())?;
+    if latencies.response.count == 0 {
         return writeln!(out, "    no transaction ended inside the window");
     }
-    let mut line = |name: &str, value_us: Option<f64>| {
-        let shown = value_us.map_or("unknown".to_string(), |value_us| format!("{:.3}", value_us / 1e3));
-        writeln!(out, "    {name:<36} {shown}")
+    let mut line = |name: &str, value_us: &dyn Fn(&Latency) -> Option<f64>| {
+        let shown = |latency| value_us(latency).map_or("unknown".to_string(), |us| format!("{:.3}", us / 1e3));
+        let values: String = columns.iter().map(|(_, latency)| format!(" {:<11}", shown(latency))).collect();
+        writeln!(out, "    {name:<36}{}", values.trim_end())
     };
-    line("min:", Some(response.min))?;
-    line("mean:", Some(response.mean))?;
+    line("min:", &|latency| Some(latency.min))?;
+    line("mean:", &|latency| Some(latency.mean))?;
     for &percentile in percentiles {
-        line(&format!("p{percentile}:"), response.percentile(percentile))?;
+        line(&format!("p{percentile}:"), &|latency| latency.percentile(percentile))?;
     }
-    line("max:", Some(response.max))
+    line("max:", &|latency| Some(latency.max))
 }
 
 fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result {
@@ -271,6 +315,8 @@ mod tests {
             prepares: 101,
             turned_to_text: 0,
             errors: [(key, error)].into(),
+            due_inside: 0,
+            shed: 0,
         }
     }
 
@@ -293,6 +339,7 @@ mod tests {
             threads: 64,
             time_s: Some(10.0),
             events: None,
+            open_loop: None,
             warmup_time_s: 0.0,
             interval_s: 1.0,
             protocol: "text".into(),
@@ -334,6 +381,7 @@ mod tests {
             away: 0,
             panicked: 0,
             response,
+            open_loop: None,
             statements: vec![StatementLatency {
                 name: "point_select".into(),
                 kind: "read",
@@ -387,6 +435,8 @@ mod tests {
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
             tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
             response: None,
+            backlog: None,
+            due: None,
         };
         let response = latencies(1000..=2000);
         insta::assert_snapshot!(interval_line(&interval, &response, 64, 95.0), @"[ 10s 13:53:20 ] thds: 64 tps: 1000 rps: 18000 qps: 20000 (r/w/o: 14000/4000/2000) lat (ms,95%): 1.95 err/s: 0.00 reconn/s: 0.00");
