@@ -118,6 +118,23 @@ fn a_server_that_hangs_does_not_keep_the_run_from_ending() {
 }
 
 #[test]
+fn a_hanging_transaction_shows_in_each_interval_by_its_age() {
+    let arguments =
+        ["--url", "simulated:?service-time=1h", "--threads", "3", "--time", "2", "--report-interval", "0.5"];
+    let (run, output) = report_of(oltpbench(&[&POINT[..], &arguments, &["--forced-shutdown", "0.2"]].concat()));
+    let ages: Vec<f64> =
+        run["series"].as_array().unwrap().iter().map(|each| each["oldest_us"].as_f64().unwrap()).collect();
+    assert!(ages.len() == 4 && ages.is_sorted() && ages[3] >= 1e6, "{ages:?}");
+    assert!(
+        text(&output.stdout)
+            .lines()
+            .next()
+            .unwrap()
+            .contains(" lat (ms,95%): - err/s: 0.00 reconn/s: 0.00 oldest (ms): ")
+    );
+}
+
+#[test]
 fn events_that_never_end_do_not_keep_a_run_without_a_time_limit_from_ending() {
     let arguments = ["--url", "simulated:?service-time=1h", "--threads", "3", "--time", "0", "--events", "3"];
     let (run, output) = report_of(oltpbench(&[&POINT[..], &arguments, &["--forced-shutdown", "0.2"]].concat()));

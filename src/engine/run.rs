@@ -11,11 +11,13 @@ use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Arrivals, Schedule, Tickets};
-use super::worker::{self, Clock, Shared, Worker};
+use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Histogram, Interval, Measurement, OpenLoop, Recorder, Series, Shards, StatementLatency, Window};
+use crate::metrics::{
+    Histogram, Interval, Measurement, Now, OpenLoop, Recorder, Series, Shards, StatementLatency, Window,
+};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -94,6 +96,7 @@ pub fn run<T: Target>(
         ignored_errors: spec.ignored_errors.clone(),
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
+        begun: (0..spec.threads).map(|_| Begun::default()).collect(),
         recorder: OnceLock::new(),
     });
     let (measured, server) =
@@ -242,6 +245,8 @@ struct Coordinator<'a, T> {
     /// How far the schedule of an open loop is.
     arrivals: Option<Arrivals<'a>>,
     highest_backlog: u64,
+    /// Age of the oldest transaction in flight when the window ended.
+    oldest_at_end: Option<Duration>,
     series: Series,
     /// Intervals that were told to the observer.
     told: u64,
@@ -270,6 +275,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             connects,
             arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
             highest_backlog: 0,
+            oldest_at_end: None,
             series: Series::new(started_at),
             told: 0,
             all_away_since: None,
@@ -281,6 +287,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let mut before = Reading::now();
         let mut ending = self.watch(&mut before, observer, interrupted);
         let after = Reading::now();
+        self.oldest_at_end = self.oldest();
         let recorder = self.shared.recorder();
         if ending != Ending::Completed {
             recorder.close(|| self.shared.clock.now_ns());
@@ -328,7 +335,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             }
             let line_ns = window.interval_end_ns(self.told).saturating_add(GRACE_NS);
             if now_ns >= line_ns {
-                self.tell_next(observer);
+                self.tell_next(self.oldest(), observer);
                 self.series.settle(now_ns, window);
                 continue;
             }
@@ -338,13 +345,20 @@ impl<'a, T: Target> Coordinator<'a, T> {
     }
 
     /// Takes what ended in the next interval, and tells it.
-    fn tell_next(&mut self, observer: &mut dyn Observer) {
+    fn tell_next(&mut self, oldest: Option<Duration>, observer: &mut dyn Observer) {
         let recorder = self.shared.recorder();
         recorder.take(self.told + 1, |number, tally, response| self.series.add(number, tally, response));
-        let backlog = self.backlog();
-        let (interval, response) = self.series.interval(self.told, backlog, recorder.window());
+        let now = Now { oldest, backlog: self.backlog() };
+        let (interval, response) = self.series.interval(self.told, now, recorder.window());
         observer.interval(&interval, response);
         self.told += 1;
+    }
+
+    /// Age of the oldest transaction in flight.
+    fn oldest(&self) -> Option<Duration> {
+        let now_ns = self.shared.clock.now_ns();
+        let first_ns = self.shared.begun.iter().filter_map(Begun::get).min();
+        first_ns.map(|first_ns| Duration::from_nanos(now_ns.saturating_sub(first_ns)))
     }
 
     /// How many tickets are due by now, or were at the window's end; `None` in a closed loop.
@@ -445,7 +459,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let window = recorder.window();
         recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
         while self.told < window.intervals() {
-            self.tell_next(observer);
+            self.tell_next(self.oldest_at_end, observer);
         }
         let open_loop = self.open_loop(remainder.service, remainder.lateness);
         let mut series = self.series.finish(window);

@@ -5,7 +5,7 @@
 //! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
 
 use std::num::NonZeroU64;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,22 @@ impl Clock {
     }
 }
 
+/// When a worker began the transaction that it is in, and 0 while it is in none. Only that worker writes it, so it has a
+/// cache line pair of its own.
+#[repr(align(128))]
+#[derive(Default)]
+pub(super) struct Begun(AtomicU64);
+
+impl Begun {
+    pub(super) fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&begun_ns| begun_ns > 0)
+    }
+
+    fn set(&self, begun_ns: u64) {
+        self.0.store(begun_ns, Ordering::Relaxed);
+    }
+}
+
 /// What all workers of a run share.
 pub(super) struct Shared<T> {
     pub(super) target: T,
@@ -46,6 +62,8 @@ pub(super) struct Shared<T> {
     pub(super) away: AtomicU32,
     /// Workers that had none when the run was over.
     pub(super) never_back: AtomicU32,
+    /// Of each worker.
+    pub(super) begun: Box<[Begun]>,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -126,7 +144,10 @@ impl<'a, T: Target> Worker<'a, T> {
         {
             let operation =
                 Operation { seed: self.shared.seed, ticket: start.ticket, worker: self.number, worker_ticket };
+            let begun = &self.shared.begun[self.number as usize];
+            begun.set(start.now_ns);
             now_ns = self.transact(operation, &start);
+            begun.set(0);
             worker_ticket += 1;
             if self.session.is_none() {
                 now_ns = self.reconnect();

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 pub use histogram::Histogram;
 pub use recorder::{Outcome, Paced, Recorder, Sample, Shards, Window};
-pub use series::{Interval, Series};
+pub use series::{Interval, Now, Series};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

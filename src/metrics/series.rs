@@ -26,10 +26,19 @@ pub struct Interval {
     pub tally: Tally,
     /// `None` where no transaction ended.
     pub response: Option<IntervalLatency>,
-    /// Transactions of an open loop that were due and not begun when the interval was told.
-    pub backlog: Option<u64>,
+    /// How things stood when the interval was told.
+    pub now: Now,
     /// Transactions of an open loop that were due in the interval; known once the run is over.
     pub due: Option<u64>,
+}
+
+/// How things stand at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Now {
+    /// Age of the oldest transaction in flight; `None` where there is none.
+    pub oldest: Option<Duration>,
+    /// Transactions of an open loop that are due and not begun.
+    pub backlog: Option<u64>,
 }
 
 /// Response times of one interval in microseconds.
@@ -58,7 +67,7 @@ impl IntervalLatency {
 struct Open {
     tally: Tally,
     response: Histogram,
-    backlog: Option<u64>,
+    now: Now,
 }
 
 /// The intervals of a window, from the first to the latest that was heard of.
@@ -99,11 +108,11 @@ impl Series {
         open.response.add(response);
     }
 
-    /// Interval `number` as far as it is known, with its response times. `backlog` is that of an open loop.
-    pub fn interval(&mut self, number: u64, backlog: Option<u64>, window: &Window) -> (Interval, &Histogram) {
+    /// Interval `number` as far as it is known, with its response times; it is told `now`.
+    pub fn interval(&mut self, number: u64, now: Now, window: &Window) -> (Interval, &Histogram) {
         let started_at = self.started_at;
         let open = self.open(number);
-        open.backlog = backlog;
+        open.now = now;
         (open.figures(number, window, started_at), &open.response)
     }
 
@@ -155,7 +164,7 @@ impl Open {
             ended_at: started_at + Duration::from_nanos(end_ns),
             tally: self.tally.clone(),
             response: IntervalLatency::of(&self.response),
-            backlog: self.backlog,
+            now: self.now,
             due: None,
         }
     }
@@ -208,7 +217,7 @@ mod tests {
         series.settle(2 * SECOND - 1, &window);
         let (tally, response) = transactions(1, 300);
         series.add(0, &tally, &response);
-        assert_eq!(series.interval(0, None, &window).0.tally.transactions, 2);
+        assert_eq!(series.interval(0, Now::default(), &window).0.tally.transactions, 2);
         series.settle(2 * SECOND, &window);
         series.add(0, &tally, &response);
         let finished = series.finish(&window);

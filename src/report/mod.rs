@@ -328,6 +328,8 @@ pub struct SeriesEntry {
     pub due: Option<u64>,
     pub shed: Option<u64>,
     pub backlog: Option<u64>,
+    /// Age of the oldest transaction in flight at the interval's end; `None` where there is none.
+    pub oldest_us: Option<f64>,
     /// Response times; `None` where no transaction ended in the interval.
     pub mean_us: Option<f64>,
     pub p50_us: Option<f64>,
@@ -559,7 +561,8 @@ impl SeriesEntry {
             errors: tally.error_count(),
             due: interval.due,
             shed: interval.due.map(|_| tally.shed),
-            backlog: interval.backlog,
+            backlog: interval.now.backlog,
+            oldest_us: interval.now.oldest.map(|oldest| oldest.as_secs_f64() * 1e6),
             mean_us: response.map(|response| response.mean_us),
             p50_us: response.map(|response| response.p50_us),
             p95_us: response.map(|response| response.p95_us),

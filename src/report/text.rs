@@ -37,7 +37,10 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
     if tally.retries > 0 {
         let _ = write!(line, " retry/s: {}", rate(tally.retries));
     }
-    if let Some(backlog) = interval.backlog {
+    if let Some(oldest) = interval.now.oldest {
+        let _ = write!(line, " oldest (ms): {:.2}", oldest.as_secs_f64() * 1e3);
+    }
+    if let Some(backlog) = interval.now.backlog {
         let _ = write!(line, " backlog: {backlog}");
     }
     if tally.shed > 0 {
@@ -292,8 +295,8 @@ mod tests {
 
     use super::*;
     use crate::metrics::client::Usage;
-    use crate::metrics::{ErrorCount, ErrorKey, Measurement, StatementLatency, Statements, Tally};
-    use crate::report::{Profile, ProfileChange, Setup, Spec, Target, WorkloadOption};
+    use crate::metrics::{ErrorCount, ErrorKey, Measurement, Now, OpenLoop, StatementLatency, Statements, Tally};
+    use crate::report::{AskedOpenLoop, Profile, ProfileChange, Setup, Spec, Step, Target, WorkloadOption};
 
     fn latencies(values_us: impl Iterator<Item = u64>) -> Histogram {
         let mut latencies = Histogram::default();
@@ -326,7 +329,24 @@ mod tests {
 
     /// Of 64 connections over a window.
     fn report_over(elapsed_s: f64, response: Histogram) -> RunReport {
-        let spec = Spec {
+        report_of(spec(), &measurement(elapsed_s, response))
+    }
+
+    fn report_of(spec: Spec, measurement: &Measurement) -> RunReport {
+        let target = Target {
+            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
+            version: "MariaDB 10.11".into(),
+            variables: Default::default(),
+            init_sql: Vec::new(),
+            statement_timeout_s: None,
+        };
+        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, measurement, Status::Completed);
+        report.client.host = "client".into();
+        report
+    }
+
+    fn spec() -> Spec {
+        Spec {
             workload: "oltp_read_write".into(),
             profile: Some(Profile {
                 name: "aurora-whitepaper".into(),
@@ -363,15 +383,11 @@ mod tests {
                 source: "command line".into(),
                 of_prepare_only: false,
             }],
-        };
-        let target = Target {
-            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
-            version: "MariaDB 10.11".into(),
-            variables: Default::default(),
-            init_sql: Vec::new(),
-            statement_timeout_s: None,
-        };
-        let measurement = Measurement {
+        }
+    }
+
+    fn measurement(elapsed_s: f64, response: Histogram) -> Measurement {
+        Measurement {
             started_at: SystemTime::UNIX_EPOCH,
             elapsed_s,
             window: tally(),
@@ -394,10 +410,7 @@ mod tests {
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,
-        };
-        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, &measurement, Status::Completed);
-        report.client.host = "client".into();
-        report
+        }
     }
 
     #[test]
@@ -406,6 +419,37 @@ mod tests {
         insta::assert_snapshot!(summary);
         let setup_and_figures = summary.split("Findings:").next().unwrap();
         assert!(setup_and_figures.lines().all(|line| line.chars().count() <= 80), "{summary}");
+    }
+
+    #[test]
+    fn a_summary_of_an_open_loop_has_its_account_and_two_latencies() {
+        let late = latencies(1..=100);
+        let open_loop = OpenLoop {
+            mean_due: 12_000.0,
+            due: 11_987,
+            not_begun: 10_000,
+            highest_backlog: 10_321,
+            dropped: 12,
+            service: latencies(900..=1899),
+            lateness: late,
+        };
+        let mut measurement = measurement(10.0, latencies(1000..=2000));
+        measurement.window = Tally { due_inside: 1000, shed: 923, ..measurement.window };
+        measurement.drained = Tally { due_inside: 64, ..measurement.drained };
+        measurement.open_loop = Some(open_loop);
+        let mut spec = spec();
+        spec.open_loop = Some(AskedOpenLoop {
+            arrival: "poisson".into(),
+            steps: vec![Step { start_s: 0.0, rate: 1000.0 }, Step { start_s: 5.0, rate: 1400.0 }],
+            overload: "shed".into(),
+            max_lateness_s: Some(0.25),
+        });
+        let summary = summary(&report_of(spec, &measurement), &[50.0, 99.9]);
+        let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
+        assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");
+        insta::assert_snapshot!(of_open_loop);
+        let findings = summary.split("\nFindings:").nth(1).unwrap();
+        insta::assert_snapshot!("findings_of_an_open_loop", findings.split("    [client").next().unwrap());
     }
 
     #[test]
@@ -435,13 +479,19 @@ mod tests {
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
             tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
             response: None,
-            backlog: None,
+            now: Now::default(),
             due: None,
         };
         let response = latencies(1000..=2000);
         insta::assert_snapshot!(interval_line(&interval, &response, 64, 95.0), @"[ 10s 13:53:20 ] thds: 64 tps: 1000 rps: 18000 qps: 20000 (r/w/o: 14000/4000/2000) lat (ms,95%): 1.95 err/s: 0.00 reconn/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
         // The three errors are those that were retried.
+        let open = Interval {
+            now: Now { oldest: Some(Duration::from_micros(1234)), backlog: Some(17) },
+            tally: Tally { shed: 4, ..tally() },
+            ..retried.clone()
+        };
+        assert!(interval_line(&open, &response, 64, 95.0).ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"));
         let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");
