@@ -163,7 +163,8 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
 pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
     let address = address(matches)?;
     let args = parse::<RunArgs>(matches)?;
-    args.spec(new_seed(), matches)?;
+    // Only for what it refuses.
+    args.spec(DATA_SEED, matches)?;
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let demand = Demand { plan: &plan, threads: args.threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };

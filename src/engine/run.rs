@@ -10,14 +10,12 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::schedule::{Arrivals, Schedule, Tickets};
+use super::schedule::{Progress, Schedule, Tickets};
 use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{
-    Histogram, Interval, Measurement, Now, OpenLoop, Recorder, Series, Shards, StatementLatency, Window,
-};
+use crate::metrics::{Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -242,9 +240,8 @@ struct Coordinator<'a, T> {
     began: Instant,
     started_at: SystemTime,
     connects: Connects,
-    /// How far the schedule of an open loop is.
-    arrivals: Option<Arrivals<'a>>,
-    highest_backlog: u64,
+    /// `None` in a closed loop.
+    progress: Option<Progress<'a>>,
     /// Age of the oldest transaction in flight when the window ended.
     oldest_at_end: Option<Duration>,
     series: Series,
@@ -273,8 +270,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             began: Instant::now(),
             started_at,
             connects,
-            arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
-            highest_backlog: 0,
+            progress: shared.progress(),
             oldest_at_end: None,
             series: Series::new(started_at),
             told: 0,
@@ -361,25 +357,17 @@ impl<'a, T: Target> Coordinator<'a, T> {
         first_ns.map(|first_ns| Duration::from_nanos(now_ns.saturating_sub(first_ns)))
     }
 
-    /// How many tickets are due by now, or were at the window's end; `None` in a closed loop.
-    fn due(&mut self) -> Option<u64> {
-        let until_ns = (self.shared.clock.now_ns() + 1).min(self.shared.recorder().window().end_ns());
-        self.arrivals.as_mut().map(|arrivals| arrivals.count_before(until_ns))
-    }
-
     /// How many transactions of an open loop are due and not begun. Called inside the window or after it.
     fn backlog(&mut self) -> Option<u64> {
-        let due = self.due()?;
-        let backlog = self.shared.tickets.left_of(due);
-        self.highest_backlog = self.highest_backlog.max(backlog);
-        Some(backlog)
+        let now_ns = self.shared.clock.now_ns();
+        self.progress.as_mut().map(|progress| progress.backlog(now_ns))
     }
 
     /// Whether all events have been begun, or could have been.
     fn used_up(&mut self) -> bool {
-        let end = self.shared.schedule.as_ref().map(|schedule| schedule.tickets().end);
+        let now_ns = self.shared.clock.now_ns();
         // In an open loop those that wait for their time are taken, too.
-        self.shared.tickets.are_used_up() && end.zip(self.due()).is_none_or(|(end, due)| due >= end)
+        self.shared.tickets.are_used_up() && self.progress.as_mut().is_none_or(|progress| progress.all_due(now_ns))
     }
 
     fn wait(&mut self, timeout: Duration) {
@@ -435,25 +423,6 @@ impl<'a, T: Target> Coordinator<'a, T> {
         true
     }
 
-    /// What an open loop has beside, once the window's end is known.
-    fn open_loop(&mut self, service: Histogram, lateness: Histogram) -> Option<OpenLoop> {
-        let schedule = self.shared.schedule.as_ref()?;
-        let window = self.shared.recorder().window();
-        let not_begun = self.backlog()?;
-        let tickets = schedule.tickets();
-        // An end that was brought forward may lie before what was asked for already.
-        let until = schedule.arrivals_in(window).count_before(window.end_ns()).min(tickets.end);
-        Some(OpenLoop {
-            mean_due: schedule.mean_arrivals_in(window),
-            due: until.saturating_sub(tickets.start),
-            not_begun,
-            highest_backlog: self.highest_backlog,
-            dropped: if window.length_ns() > 0 { self.shared.tickets.dropped() } else { 0 },
-            service,
-            lateness,
-        })
-    }
-
     fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
         let recorder = self.shared.recorder();
         let window = recorder.window();
@@ -461,11 +430,11 @@ impl<'a, T: Target> Coordinator<'a, T> {
         while self.told < window.intervals() {
             self.tell_next(self.oldest_at_end, observer);
         }
-        let open_loop = self.open_loop(remainder.service, remainder.lateness);
         let mut series = self.series.finish(window);
-        if let Some(schedule) = &self.shared.schedule {
-            count_due(schedule, window, &mut series.intervals);
-        }
+        let open_loop = self.progress.map(|progress| {
+            progress.count_due(&mut series.intervals);
+            progress.finish(self.shared.clock.now_ns(), remainder.service, remainder.lateness)
+        });
         let away = self.shared.away.load(Ordering::Relaxed);
         Measurement {
             // A run that ended during its warm-up never came to the start of its window.
@@ -492,18 +461,6 @@ impl<'a, T: Target> Coordinator<'a, T> {
     }
 }
 
-/// Tells each interval of an open loop how many transactions were due in it.
-fn count_due(schedule: &Schedule, window: &Window, intervals: &mut [Interval]) {
-    let mut arrivals = schedule.arrivals_in(window);
-    let mut before = schedule.tickets().start;
-    for (number, interval) in intervals.iter_mut().enumerate() {
-        let end_ns = window.interval_end_ns(number as u64).min(window.end_ns());
-        let until = arrivals.count_before(end_ns).min(schedule.tickets().end);
-        interval.due = Some(until - before);
-        before = until;
-    }
-}
-
 fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementLatency> {
     let name = |(index, latency): (usize, Histogram)| StatementLatency {
         name: worker::statement_name(plan, index).to_string(),
@@ -520,6 +477,7 @@ fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementL
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Interval;
     use crate::spec::IgnoredErrors;
     use crate::target::FaultClass;
     use crate::workload::plan::Call;

@@ -2,7 +2,8 @@
 //!
 //! In the closed loop a connection begins its next transaction when the last one ended. In an open loop a [`Schedule`]
 //! says when each ticket is due: it is a value, a function of the rates, the seed and the ticket, so any number of
-//! threads follows the same times without a dispatcher, a queue or a lock. [`Arrivals`] is one thread's view of it.
+//! threads follows the same times without a dispatcher, a queue or a lock. [`Arrivals`] is one thread's view of it, and
+//! [`Progress`] the coordinator's.
 //!
 //! A Poisson process of any rate is one of rate 1 on another clock, and so are equal distances. Hence a ticket has a
 //! *place*, its distance from the start in mean gaps, and the rates turn places into times.
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rand_distr::{Distribution, Exp1, Gamma};
 
-use crate::metrics::Window;
+use crate::metrics::{Histogram, Interval, OpenLoop as Account, Window};
 use crate::spec::{Arrival, OpenLoop, RunSpec};
 use crate::workload::Random;
 
@@ -81,11 +82,6 @@ impl Schedule {
         Arrivals { schedule: self, origin_ns, block: Block::first(self), places: None }
     }
 
-    /// The tickets that may begin in the window.
-    pub fn tickets(&self) -> &Range<u64> {
-        &self.tickets
-    }
-
     /// Whether a transaction is skipped that is due at one time and would begin at the other.
     pub fn sheds(&self, due_ns: u64, begin_ns: u64) -> bool {
         self.max_lateness_ns.is_some_and(|most| begin_ns.saturating_sub(due_ns) > most)
@@ -108,12 +104,6 @@ impl Schedule {
             .zip(ends)
             .map(|(piece, end_s)| piece.rate * (to_s.min(end_s) - from_s.max(piece.start_s)).max(0.0));
         each.sum()
-    }
-
-    /// The same for the window.
-    pub fn mean_arrivals_in(&self, window: &Window) -> f64 {
-        let warmup_s = self.warmup_ns as f64 / 1e9;
-        self.mean_arrivals(warmup_s, warmup_s + window.length_ns() as f64 / 1e9)
     }
 }
 
@@ -302,6 +292,71 @@ impl Tickets {
     }
 }
 
+/// How far an open loop is, for who watches it from the window's start on.
+pub struct Progress<'a> {
+    schedule: &'a Schedule,
+    tickets: &'a Tickets,
+    window: &'a Window,
+    arrivals: Arrivals<'a>,
+    highest_backlog: u64,
+}
+
+impl<'a> Progress<'a> {
+    pub fn new(schedule: &'a Schedule, tickets: &'a Tickets, window: &'a Window) -> Progress<'a> {
+        Progress { schedule, tickets, window, arrivals: schedule.arrivals_in(window), highest_backlog: 0 }
+    }
+
+    /// How many tickets are due by now, or were when the window ended.
+    fn due(&mut self, now_ns: u64) -> u64 {
+        self.arrivals.count_before(now_ns.saturating_add(1).min(self.window.end_ns()))
+    }
+
+    /// How many transactions are due and not begun.
+    pub fn backlog(&mut self, now_ns: u64) -> u64 {
+        let due = self.due(now_ns);
+        let backlog = self.tickets.left_of(due);
+        self.highest_backlog = self.highest_backlog.max(backlog);
+        backlog
+    }
+
+    /// Whether all events are due.
+    pub fn all_due(&mut self, now_ns: u64) -> bool {
+        self.due(now_ns) >= self.schedule.tickets.end
+    }
+
+    /// Tells each interval how many transactions were due in it, once the window's end is known.
+    pub fn count_due(&self, intervals: &mut [Interval]) {
+        let mut arrivals = self.schedule.arrivals_in(self.window);
+        let tickets = &self.schedule.tickets;
+        let mut before = tickets.start;
+        for (number, interval) in intervals.iter_mut().enumerate() {
+            let end_ns = self.window.interval_end_ns(number as u64).min(self.window.end_ns());
+            let until = arrivals.count_before(end_ns).min(tickets.end);
+            interval.due = Some(until - before);
+            before = until;
+        }
+    }
+
+    /// The account, once the window's end is known, but for what workers counted.
+    pub fn finish(mut self, now_ns: u64, service: Histogram, lateness: Histogram) -> Account {
+        let not_begun = self.backlog(now_ns);
+        let tickets = &self.schedule.tickets;
+        // A view of its own: an end that was brought forward may lie before what this one was asked for.
+        let until = self.schedule.arrivals_in(self.window).count_before(self.window.end_ns()).min(tickets.end);
+        let (length_s, warmup_s) = (self.window.length_ns() as f64 / 1e9, self.schedule.warmup_ns as f64 / 1e9);
+        Account {
+            mean_due: self.schedule.mean_arrivals(warmup_s, warmup_s + length_s),
+            due: until.saturating_sub(tickets.start),
+            not_begun,
+            highest_backlog: self.highest_backlog,
+            // A run that ended in its warm-up has dropped nothing.
+            dropped: if length_s > 0.0 { self.tickets.dropped() } else { 0 },
+            service,
+            lateness,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,7 +421,7 @@ mod tests {
             let start_ns = (warmup_s * 1e9) as u64;
             let mut arrivals = schedule.arrivals(0);
             let counts = [0, 30, 40, 60].map(|second| arrivals.count_before(start_ns + second * SECOND));
-            assert_eq!(counts[0], schedule.tickets().start);
+            assert_eq!(counts[0], schedule.tickets.start);
             assert_eq!(counts[0], (1000.0 * warmup_s) as u64);
             // 20,001 and 10, to the unit.
             assert_eq!([1, 2, 3].map(|step| counts[step] - counts[step - 1]), [30_000, 20_001, 10], "{warmup_s}");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::schedule::{Arrivals, Schedule, Tickets};
+use super::schedule::{Arrivals, Progress, Schedule, Tickets};
 use crate::metrics::{ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
@@ -72,6 +72,12 @@ impl<T> Shared<T> {
     /// Workers ask for it only behind the gate, which opens once it is set.
     pub(super) fn recorder(&self) -> &Recorder {
         self.recorder.get().expect("the recorder is set before the gate opens")
+    }
+
+    /// The coordinator's view of an open loop.
+    pub(super) fn progress(&self) -> Option<Progress<'_>> {
+        let schedule = self.schedule.as_ref()?;
+        Some(Progress::new(schedule, &self.tickets, self.recorder().window()))
     }
 
     /// How a transaction ends that a fault cost.
@@ -159,6 +165,9 @@ impl<'a, T: Target> Worker<'a, T> {
     }
 
     /// The next transaction, once it is due; `None` when there is none any more before the window's end.
+    ///
+    /// One that was taken and is due before the end is begun even if the thread wakes after it, or shed: what nobody took
+    /// is all that was not begun.
     fn next_start(&mut self, mut now_ns: u64) -> Option<Start> {
         let recorder = self.shared.recorder();
         let Some(arrivals) = self.arrivals.as_mut() else {
@@ -170,11 +179,8 @@ impl<'a, T: Target> Worker<'a, T> {
             let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
             let due_ns = arrivals.due_ns(ticket);
             let slept = now_ns < due_ns;
-            // One that is due before the window's end is begun even if the thread wakes after it, so that each ticket
-            // that was taken and due was begun or shed.
-            while now_ns < due_ns.min(recorder.window().end_ns()) {
-                let until_ns = due_ns.min(recorder.window().end_ns());
-                std::thread::park_timeout(Duration::from_nanos(until_ns - now_ns));
+            while let Some(wait_ns) = due_ns.min(recorder.window().end_ns()).checked_sub(now_ns).filter(|&ns| ns > 0) {
+                std::thread::park_timeout(Duration::from_nanos(wait_ns));
                 now_ns = self.shared.clock.now_ns();
             }
             if due_ns >= recorder.window().end_ns() {

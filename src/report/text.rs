@@ -194,6 +194,14 @@ fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
     writeln!(out, "\nOpen loop:")?;
     let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
     line("asked for:", format!("{:.2} per sec., {} arrivals", kept.asked_tps, asked.arrival))?;
+    if asked.steps.len() > 1 {
+        for step in &asked.steps {
+            line(&format!("  from {} s:", trimmed(step.start_s)), format!("{} per sec.", step.rate))?;
+        }
+    }
+    if let Some(most_s) = asked.max_lateness_s {
+        line("  skipped if later than:", format!("{most_s} s"))?;
+    }
     line("due in the window:", kept.due.to_string())?;
     line("  done in it:", kept.done.to_string())?;
     for (name, count) in [
