@@ -474,18 +474,26 @@ mod tests {
         }
     }
 
+    /// That counts have the mean, and a variance that is as large.
+    fn assert_poisson(counts: &[u64], mean: f64) {
+        let number = counts.len() as f64;
+        let average = counts.iter().sum::<u64>() as f64 / number;
+        assert!((average - mean).abs() < 3.0 * (mean / number).sqrt(), "{mean}: {average}");
+        let variance = counts.iter().map(|&count| (count as f64 - average).powi(2)).sum::<f64>() / (number - 1.0);
+        // The ratio has a standard deviation of sqrt(2 / number).
+        assert!((variance / average - 1.0).abs() < 3.0 * (2.0 / number).sqrt(), "{mean}: {}", variance / average);
+    }
+
     #[test]
-    fn counts_in_equal_times_vary_as_those_of_a_poisson_process() {
+    fn counts_in_equal_times_and_of_many_seeds_are_those_of_a_poisson_process() {
         // Over times longer and shorter than a block, so that its edges show.
         for mean in [10.0, 1000.0] {
             let schedule = poisson(3, mean);
             let mut arrivals = schedule.arrivals(0);
-            let counts = (0..=2000).map(|second| arrivals.count_before(second * SECOND)).collect::<Vec<_>>();
-            let each: Vec<f64> = counts.windows(2).map(|pair| (pair[1] - pair[0]) as f64).collect();
-            let average = each.iter().sum::<f64>() / each.len() as f64;
-            let variance = each.iter().map(|count| (count - average).powi(2)).sum::<f64>() / (each.len() - 1) as f64;
-            // The ratio has a standard deviation of sqrt(2 / 2000).
-            assert!((variance / average - 1.0).abs() < 0.1, "{mean}: {}", variance / average);
+            let before: Vec<u64> = (0..=2000).map(|second| arrivals.count_before(second * SECOND)).collect();
+            assert_poisson(&before.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>(), mean);
+            let first = |seed| poisson(seed, mean).arrivals(0).count_before(SECOND);
+            assert_poisson(&(1..=2000).map(first).collect::<Vec<_>>(), mean);
         }
     }
 

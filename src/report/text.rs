@@ -202,7 +202,8 @@ fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
     if let Some(most_s) = asked.max_lateness_s {
         line("  skipped if later than:", format!("{most_s} s"))?;
     }
-    line("due in the window:", kept.due.to_string())?;
+    let due_tps = super::per_second(kept.due as f64, report.totals.elapsed_s);
+    line("due in the window:", format!("{:<10} ({due_tps:.2} per sec.)", kept.due))?;
     line("  done in it:", kept.done.to_string())?;
     for (name, count) in [
         ("  skipped, too late:", kept.shed),
