@@ -90,7 +90,7 @@ pub struct Tally {
     /// Connections that met the server's limit of prepared statements and sent text from then on.
     pub turned_to_text: u64,
     pub errors: BTreeMap<ErrorKey, ErrorCount>,
-    /// Transactions that ended here, however they did, and were due in the window.
+    /// Transactions of an open loop that ended here, however they did, and were due in the window.
     pub due_inside: u64,
     /// Transactions of an open loop that were skipped, since they would have begun too late.
     pub shed: u64,

@@ -60,6 +60,10 @@ impl Window {
         self.length_ns().div_ceil(self.interval_ns)
     }
 
+    fn contains(&self, time_ns: u64) -> bool {
+        self.start_ns <= time_ns && time_ns < self.end_ns()
+    }
+
     fn place(&self, time_ns: u64) -> Place {
         if time_ns < self.start_ns {
             Place::Warmup
@@ -170,7 +174,7 @@ impl Shard {
         }
     }
 
-    /// `due_inside` is whether the transaction was due in the window.
+    /// `due_inside` is whether the transaction is one of an open loop and was due in the window.
     fn add(&mut self, place: Place, due_inside: bool, sample: &Sample<'_>) {
         let tally = match place {
             Place::Warmup => &mut self.warmup,
@@ -297,7 +301,7 @@ impl Recorder {
         let mut shard = self.shard(worker as usize % self.shards.len());
         // Under the lock, so that no sample is placed by an end that is about to change; see `close`.
         let place = self.window.place(sample.end_ns);
-        let due_inside = matches!(self.window.place(sample.due_ns), Place::Interval(_));
+        let due_inside = sample.paced.is_some() && self.window.contains(sample.due_ns);
         shard.add(place, due_inside, sample);
     }
 
@@ -305,10 +309,7 @@ impl Recorder {
     /// warm-up's, whenever it was skipped.
     pub fn shed(&self, worker: u32, due_ns: u64, now_ns: u64) {
         let mut shard = self.shard(worker as usize % self.shards.len());
-        let place = match self.window.place(due_ns) {
-            Place::Interval(_) => self.window.place(now_ns),
-            outside => outside,
-        };
+        let place = self.window.place(if self.window.contains(due_ns) { now_ns } else { due_ns });
         let tally = match place {
             Place::Warmup => &mut shard.warmup,
             Place::Drain => &mut shard.drained,
