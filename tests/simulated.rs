@@ -160,8 +160,8 @@ fn interrupted(arguments: &[&str]) -> (serde_json::Value, std::process::Output) 
 
 #[test]
 fn an_interrupted_wait_for_the_last_transactions_is_told_and_ends_the_run_as_interrupted() {
-    // The window is over at once, so the interruption meets the waiting.
-    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.01"];
+    // The window is over soon, so the interruption meets the waiting.
+    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.1"];
     let (run, output) = interrupted(&[&arguments[..], &["--forced-shutdown", "600"]].concat());
     assert_eq!(output.status.code(), Some(130));
     assert_eq!((run["status"].as_str(), count(&run, "unfinished")), (Some("interrupted"), 2));
@@ -169,7 +169,7 @@ fn an_interrupted_wait_for_the_last_transactions_is_told_and_ends_the_run_as_int
 
 #[test]
 fn a_wait_for_the_last_transactions_of_more_than_a_second_is_told() {
-    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.01"];
+    let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.1"];
     let (_, output) = report_of(oltpbench(&[&POINT[..], &arguments, &["--forced-shutdown", "1.5"]].concat()));
     let told = text(&output.stderr);
     assert!(told.contains("Waiting up to 1 s for the last transaction of 2 connections"), "{told}");
