@@ -371,6 +371,42 @@ impl IgnoredErrors {
     }
 }
 
+/// How the times at which transactions are due lie around their rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// At equal distances.
+    Constant,
+    /// At random and independent of each other, as many users make them: a Poisson process.
+    Poisson,
+}
+
+impl Arrival {
+    pub fn name(self) -> &'static str {
+        match self {
+            Arrival::Constant => "constant",
+            Arrival::Poisson => "poisson",
+        }
+    }
+}
+
+/// Transactions a second from some time after the window's start on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub start: Duration,
+    pub rate: f64,
+}
+
+/// An open loop: transactions are due by a schedule, whether the server keeps up or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenLoop {
+    pub arrival: Arrival,
+    /// In the order of their starts, the first of which is 0; its rate holds in the warm-up, too.
+    pub steps: Vec<Step>,
+    /// A transaction that would begin later than this after it was due is skipped and counted; `None` begins it however
+    /// late it is.
+    pub max_lateness: Option<Duration>,
+}
+
 /// How one measurement is run.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
@@ -379,6 +415,8 @@ pub struct RunSpec {
     pub time: Option<Duration>,
     /// Number of transactions after which the run ends.
     pub events: Option<u64>,
+    /// `None` is the closed loop: each connection begins its next transaction when the last one ended.
+    pub open_loop: Option<OpenLoop>,
     pub warmup_time: Duration,
     /// Length of an interval of the series.
     pub interval: Duration,

@@ -113,6 +113,7 @@ fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
             let sample = Sample {
                 due_ns: end_ns,
                 end_ns,
+                paced: None,
                 outcome: Outcome::Committed,
                 statements: Statements { reads: 2, writes: 0, other: 0 },
                 latencies: &latencies,

@@ -472,6 +472,36 @@ fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
 }
 
 #[test]
+fn an_open_loop_counts_what_the_server_counts_and_accounts_for_what_was_due_when_connections_break() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let url = server.url();
+        let arguments = ["--mode", "read-only", "--url", &url, "--rate", "100", "--arrival", "constant"];
+        let due = |run: &Value| {
+            let kept = |name: &str| count(run, &format!("open_loop.{name}"));
+            let ended: u64 = ["done", "shed", "drained", "unfinished", "not_begun"].map(kept).iter().sum();
+            assert_eq!(kept("due"), ended, "{}", run["open_loop"]);
+            kept("due")
+        };
+        let whole =
+            [&["run", "--threads", "4", "--time", "1", "--warmup-time", "0.3"], &arguments[..], &SMALL].concat();
+        let (run, server_counts) = counted(&server, || report(&whole));
+        agrees_with_server(&run, &server_counts, [14, 0, 0, 0, 1, 1], control_selects(false), "open loop");
+        assert_eq!(due(&run), 100);
+
+        let run = disturbed(&[&["--time", "3", "--max-error-rate", "100"], &arguments[..]].concat(), |_| {
+            std::thread::sleep(Duration::from_millis(500));
+            for session in server.sql("SELECT id FROM information_schema.processlist WHERE user = 'sysbench'") {
+                // It may have ended by itself.
+                let _ = server.try_sql(&format!("KILL {}", session[0]));
+            }
+        });
+        assert_eq!((due(&run), count(&run, "totals.reconnects")), (300, 4), "{}", run["totals"]);
+        assert_eq!(count(&run, "latency_us.response.count"), count(&run, "totals.transactions"));
+    }
+}
+
+#[test]
 fn writes_go_on_once_a_server_takes_them_again() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);

@@ -21,7 +21,7 @@ use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::text::{self, printable};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
-use crate::spec::{IgnoredErrors, MySqlAddress, Protocol, RunSpec, TargetAddress};
+use crate::spec::{IgnoredErrors, MySqlAddress, OpenLoop, Protocol, RunSpec, TargetAddress};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
@@ -139,7 +139,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let seed = random.seed().unwrap_or_else(new_seed);
-    let spec = args.spec(seed);
+    let spec = args.spec(seed, matches)?;
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
     let mut console = Console::new(percentile);
@@ -167,6 +167,8 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
 pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
     let address = address(matches)?;
     let args = parse::<RunArgs>(matches)?;
+    // Only for what it refuses.
+    args.spec(DATA_SEED, matches)?;
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let demand = Demand { plan: &plan, threads: args.threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };
@@ -219,6 +221,7 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         threads: spec.threads,
         time_s: spec.time.map(|time| time.as_secs_f64()),
         events: spec.events,
+        open_loop: spec.open_loop.as_ref().map(described_open_loop),
         warmup_time_s: spec.warmup_time.as_secs_f64(),
         interval_s: spec.interval.as_secs_f64(),
         protocol: protocol.name().to_string(),
@@ -237,6 +240,16 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         max_error_rate: spec.max_error_rate,
         forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
         options: Vec::new(),
+    }
+}
+
+fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
+    let steps = open_loop.steps.iter().map(|step| report::Step { start_s: step.start.as_secs_f64(), rate: step.rate });
+    report::AskedOpenLoop {
+        arrival: open_loop.arrival.name().into(),
+        steps: steps.collect(),
+        overload: if open_loop.max_lateness.is_some() { "shed" } else { "queue" }.into(),
+        max_lateness_s: open_loop.max_lateness.map(|lateness| lateness.as_secs_f64()),
     }
 }
 
@@ -465,6 +478,7 @@ fn demo_run(
         threads: DEMO_THREADS,
         time: Some(DEMO_TIME),
         events: None,
+        open_loop: None,
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
         seed: new_seed(),

@@ -13,7 +13,10 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{IgnoredErrors, MySqlAddress, RunSpec, Secret, SslFiles, SslMode, TargetAddress, without_brackets};
+use crate::spec::{
+    Arrival, IgnoredErrors, MySqlAddress, OpenLoop, RunSpec, Secret, SslFiles, SslMode, Step, TargetAddress,
+    without_brackets,
+};
 use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
@@ -337,6 +340,23 @@ pub(super) struct RunArgs {
     /// Number of transactions after which the run ends; 0 is no limit. Those in flight at the end of a warm-up come on top
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
     events: u64,
+    /// Open loop: transactions a second, such as 1000 or 0.5, which are due whether the server keeps up or not; 0 is the
+    /// closed loop, in which each connection begins its next transaction when the last one ended
+    #[arg(long, default_value = "0", value_parser = parse_rate, value_name = "N")]
+    rate: f64,
+    /// Open loop of several rates, one after another, such as 1000:30s,2000:30s; also sets --time
+    #[arg(long, value_parser = parse_rate_step, value_delimiter = ',', value_name = "RATE:TIME,...")]
+    rate_steps: Vec<(f64, Duration)>,
+    /// Open loop: transactions are due at random, as sysbench's are, or at equal distances [default: poisson]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "poisson|constant")]
+    arrival: Option<ArrivalName>,
+    /// Open loop: begin transactions that are due while all connections are busy as soon as one is free, or skip those
+    /// that are later than --max-lateness [default: queue]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "queue|shed")]
+    overload: Option<Overload>,
+    /// How late a transaction may begin before it is skipped, such as 100ms or 0.1
+    #[arg(long, value_parser = parse_lateness, value_name = "TIME")]
+    max_lateness: Option<Duration>,
     /// Seconds to run before measuring
     #[arg(long, default_value = "0", value_parser = parse_seconds, value_name = "SECONDS")]
     warmup_time: Duration,
@@ -366,6 +386,18 @@ pub(super) struct RunArgs {
     pub(super) json: Option<PathBuf>,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ArrivalName {
+    Poisson,
+    Constant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Overload {
+    Queue,
+    Shed,
+}
+
 /// So that a thousand logins do not hit the server at once.
 pub(super) const CONNECT_CONCURRENCY: u32 = 32;
 
@@ -376,11 +408,13 @@ const SERIES_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
 
 impl RunArgs {
-    pub(super) fn spec(&self, seed: u64) -> RunSpec {
-        RunSpec {
+    /// `matches` tells what was given from what is a default.
+    pub(super) fn spec(&self, seed: u64, matches: &ArgMatches) -> Result<RunSpec, CliError> {
+        Ok(RunSpec {
             threads: self.threads,
-            time: Some(self.time).filter(|time| !time.is_zero()),
+            time: self.length(matches)?,
             events: Some(self.events).filter(|&events| events > 0),
+            open_loop: self.open_loop()?,
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             seed,
@@ -390,7 +424,61 @@ impl RunArgs {
             max_error_rate: self.max_error_rate / 100.0,
             forced_shutdown: self.forced_shutdown,
             longest_outage: LONGEST_OUTAGE,
+        })
+    }
+
+    /// Length of the window.
+    fn length(&self, matches: &ArgMatches) -> Result<Option<Duration>, CliError> {
+        if self.rate_steps.is_empty() {
+            return Ok(Some(self.time).filter(|time| !time.is_zero()));
         }
+        let sum = self.rate_steps.iter().map(|(_, length)| *length).sum();
+        if matches.value_source("time") == Some(ValueSource::CommandLine) && self.time != sum {
+            return Err(CliError::usage(format!(
+                "--rate-steps last {} and --time is {}; leave --time out",
+                humantime::format_duration(sum),
+                humantime::format_duration(self.time)
+            )));
+        }
+        Ok(Some(sum))
+    }
+
+    fn open_loop(&self) -> Result<Option<OpenLoop>, CliError> {
+        let refused = |message: &str| Err(CliError::usage(message));
+        if self.rate == 0.0 && self.rate_steps.is_empty() {
+            let useless = [
+                ("--arrival", self.arrival.is_some()),
+                ("--overload", self.overload.is_some()),
+                ("--max-lateness", self.max_lateness.is_some()),
+            ];
+            return match useless.iter().find(|(_, given)| *given) {
+                Some((name, _)) => refused(&format!("{name} is only for an open loop; give --rate, or leave it out")),
+                None => Ok(None),
+            };
+        }
+        if self.rate > 0.0 && !self.rate_steps.is_empty() {
+            return refused("--rate and --rate-steps exclude each other; leave --rate out");
+        }
+        match (self.overload, self.max_lateness) {
+            (Some(Overload::Shed), None) => return refused("--overload shed needs --max-lateness, such as 100ms"),
+            (None | Some(Overload::Queue), Some(_)) => return refused("--max-lateness needs --overload shed"),
+            _ => {}
+        }
+        let mut steps = vec![Step { start: Duration::ZERO, rate: self.rate }];
+        if !self.rate_steps.is_empty() {
+            let mut start = Duration::ZERO;
+            let step = |&(rate, length): &(f64, Duration)| {
+                let step = Step { start, rate };
+                start += length;
+                step
+            };
+            steps = self.rate_steps.iter().map(step).collect();
+        }
+        let arrival = match self.arrival {
+            None | Some(ArrivalName::Poisson) => Arrival::Poisson,
+            Some(ArrivalName::Constant) => Arrival::Constant,
+        };
+        Ok(Some(OpenLoop { arrival, steps, max_lateness: self.max_lateness }))
     }
 
     pub(super) fn prints_intervals(&self) -> bool {
@@ -414,6 +502,37 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         return Err("seconds must be 0 or at least 0.001".into());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A time with a unit, or in seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = parse_seconds(text) {
+        return Ok(seconds);
+    }
+    let time = humantime::parse_duration(text).map_err(|_| "not a time, such as 30s, 100ms or 0.5".to_string())?;
+    parse_seconds(&time.as_secs_f64().to_string())
+}
+
+fn parse_lateness(text: &str) -> Result<Duration, String> {
+    parse_time(text).and_then(|time| if time.is_zero() { Err("must be above 0".into()) } else { Ok(time) })
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number of transactions a second, such as 1000".to_string())?;
+    match rate {
+        0.0 => Ok(0.0),
+        // Slower or faster is a typing error.
+        _ if (0.001..=1e7).contains(&rate) => Ok(rate),
+        _ => Err("a rate is between 0.001 and 10000000, or 0 for the closed loop".into()),
+    }
+}
+
+fn parse_rate_step(text: &str) -> Result<(f64, Duration), String> {
+    let (rate, time) = text.split_once(':').ok_or("a step is RATE:TIME, such as 1000:30s")?;
+    match (parse_rate(rate.trim())?, parse_time(time.trim())?) {
+        (rate, time) if rate > 0.0 && !time.is_zero() => Ok((rate, time)),
+        _ => Err("a step has a rate and a time above 0".into()),
+    }
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
@@ -630,7 +749,7 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 15] = [
+const SYSBENCH_NAMES: [(&str, &str); 14] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
@@ -644,7 +763,6 @@ const SYSBENCH_NAMES: [(&str, &str); 15] = [
     ("--oltp-read-only", "use --mode read-only"),
     ("--oltp-write-only", "use --mode write-only"),
     ("--histogram", "use --json, whose report holds the whole histogram"),
-    ("--rate", "there is no open loop yet"),
     ("--validate", "there is no validation yet"),
 ];
 
