@@ -9,6 +9,7 @@
 //! * [`check`]: what a server's answers mean for a run.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
+//! * [`compress`]: frames between packets and stream; [`password`]: what to log in with.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
 //!
 //! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
@@ -18,8 +19,10 @@
 
 mod auth;
 pub mod check;
+mod compress;
 pub mod connection;
 mod load;
+mod password;
 pub mod response;
 mod session;
 mod stream;
@@ -36,19 +39,21 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySq
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Row};
 use tokio::runtime::Runtime;
 
-use self::connection::{Connection, Endpoint};
+use self::connection::{Connection, Endpoint, SILENT};
 pub use self::session::MySqlSession;
 use self::session::Statements;
 pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
 use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
-use crate::spec::{MySqlAddress, Protocol, SslMode};
+use crate::spec::{MySqlAddress, Protocol, Secret, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: i64 = 1045;
+/// ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
+const ACCESS_DENIED_WITHOUT_PASSWORD: i64 = 1698;
 /// ER_SECURE_TRANSPORT_REQUIRED.
 const SECURE_TRANSPORT_REQUIRED: i64 = 3159;
 
@@ -119,14 +124,20 @@ fn is_counter(name: &str) -> bool {
 }
 
 pub struct MySqlTarget {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     statements: Arc<Statements>,
 }
 
 impl MySqlTarget {
     pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> Result<MySqlTarget, TlsError> {
-        let endpoint = Endpoint::new(address)?;
+        let endpoint = Arc::new(Endpoint::new(address)?);
         Ok(MySqlTarget { endpoint, statements: Arc::new(Statements::new(plan, protocol)) })
+    }
+
+    /// The same address and password, with statements sent in another way.
+    pub fn sending_by(&self, protocol: Protocol) -> MySqlTarget {
+        let plan = Arc::clone(self.statements.plan());
+        MySqlTarget { endpoint: Arc::clone(&self.endpoint), statements: Arc::new(Statements::new(plan, protocol)) }
     }
 
     /// Prepared statements one session may hold: one for each statement and table.
@@ -135,7 +146,7 @@ impl MySqlTarget {
         prepared.map(|statement| statement.sql.len() as u64).sum()
     }
 
-    fn options(&self) -> MySqlConnectOptions {
+    fn options(&self, password: Option<&Secret>) -> MySqlConnectOptions {
         let address = &self.endpoint.address;
         let mut options = MySqlConnectOptions::new()
             .host(&address.host)
@@ -167,7 +178,7 @@ impl MySqlTarget {
         if let Some((certificate, key)) = &address.ssl.client {
             options = options.ssl_client_cert(certificate).ssl_client_key(key);
         }
-        if let Some(password) = &address.password {
+        if let Some(password) = password {
             options = options.password(password.reveal());
         }
         options
@@ -193,14 +204,24 @@ impl MySqlTarget {
     }
 
     fn log_in(&self, runtime: &Runtime, interrupted: &AtomicBool) -> Result<MySqlConnection, Fault> {
+        let passwords = &self.endpoint.passwords;
+        passwords.log_in(Some(interrupted), is_refusal, |password| self.log_in_with(password, runtime, interrupted))
+    }
+
+    fn log_in_with(
+        &self,
+        password: Option<&Secret>,
+        runtime: &Runtime,
+        interrupted: &AtomicBool,
+    ) -> Result<MySqlConnection, Fault> {
         let connect = |options: MySqlConnectOptions| wait(runtime, interrupted, self.connect_with(options));
-        match connect(self.options()) {
+        match connect(self.options(password)) {
             // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
             // is refused. One login over TLS lets the server remember the password, after which a hash is enough.
             Err(fault) if fault.code == ACCESS_DENIED && self.endpoint.address.socket.is_some() => {
-                let over_tls = self.options().ssl_mode(MySqlSslMode::Required);
+                let over_tls = self.options(password).ssl_mode(MySqlSslMode::Required);
                 match connect(over_tls) {
-                    Ok(_) => connect(self.options()),
+                    Ok(_) => connect(self.options(password)),
                     Err(_) => Err(fault),
                 }
             }
@@ -209,17 +230,31 @@ impl MySqlTarget {
     }
 
     async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
-        match tokio::time::timeout(self.endpoint.address.connect_timeout, options.connect()).await {
-            Ok(Ok(connection)) => Ok(connection),
+        let address = &self.endpoint.address;
+        let deadline = tokio::time::Instant::now() + address.connect_timeout;
+        let mut connection = match tokio::time::timeout_at(deadline, options.connect()).await {
+            Ok(Ok(connection)) => connection,
             Ok(Err(error)) => {
                 let cause = match &error {
                     sqlx::Error::Io(error) => Cause::of(error),
                     _ => Cause::Other,
                 };
-                Err(connect_fault(&self.endpoint.address, fault(error), cause))
+                return Err(connect_fault(address, fault(error), cause));
             }
-            Err(_) => Err(silent(&self.endpoint.address)),
+            Err(_) => return Err(silent(address)),
+        };
+        for sql in &address.init_sql {
+            let done =
+                tokio::time::timeout_at(deadline, sqlx::raw_sql(AssertSqlSafe(sql.as_str())).execute(&mut connection));
+            let failed = match done.await {
+                Ok(done) => done.err().map(fault),
+                Err(_) => Some(Fault { message: "no answer within --connect-timeout".into(), ..silent(address) }),
+            };
+            if let Some(fault) = failed {
+                return Err(init_fault(sql, "--connect-timeout", fault));
+            }
         }
+        Ok(connection)
     }
 }
 
@@ -228,12 +263,7 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        let mut connection = Connection::open(&self.endpoint)?;
-        connection.limit_silence(self.endpoint.address.statement_timeout)?;
-        for sql in &self.endpoint.address.init_sql {
-            connection.query(sql).map_err(|fault| init_fault(sql, fault))?;
-        }
-        Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
+        Ok(MySqlSession::new(Connection::open(&self.endpoint)?, Arc::clone(&self.statements)))
     }
 
     fn descriptors_per_session(&self) -> u64 {
@@ -446,8 +476,22 @@ fn say_read_only(mut fault: Fault) -> Fault {
     fault
 }
 
-fn init_fault(sql: &str, fault: Fault) -> Fault {
-    Fault { message: format!("--init-sql '{sql}' failed: {}", fault.message), ..fault }
+/// The fault of a statement of --init-sql that `option` gives its time. What a server says of a statement may repeat parts
+/// of it, so it is left out where there is a literal, which may be a password.
+fn init_fault(sql: &str, option: &str, fault: Fault) -> Fault {
+    let shown = without_literals(sql);
+    let said = match fault.code {
+        0 if fault.message.ends_with(SILENT) => format!("no answer within {option}"),
+        0 => fault.message,
+        code if shown != sql => format!("error {code}, whose text may repeat what is in quotes"),
+        _ => fault.message,
+    };
+    Fault { message: format!("--init-sql `{shown}` failed: {said}"), ..fault }
+}
+
+/// Whether a server refuses to let somebody in.
+fn is_refusal(fault: &Fault) -> bool {
+    matches!(fault.code, ACCESS_DENIED | ACCESS_DENIED_WITHOUT_PASSWORD)
 }
 
 /// The fault of a server that does not complete a connection in time.
@@ -489,16 +533,20 @@ impl Cause {
 fn connect_fault(address: &MySqlAddress, mut fault: Fault, cause: Cause) -> Fault {
     let (place, user, database) = (place(address), &address.user, &address.database);
     let advice = match (fault.code, cause) {
-        (ACCESS_DENIED | 1698, _) => {
-            let password = if address.password.is_some() { "with this password" } else { "without a password" };
+        (ACCESS_DENIED | ACCESS_DENIED_WITHOUT_PASSWORD, _) => {
+            let password = match (&address.password_command, &address.password) {
+                (Some(_), _) => "with what --password-command prints; look whether that is the password",
+                (None, Some(_)) => {
+                    "with this password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password"
+                }
+                (None, None) => "without a password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password",
+            };
             // MariaDB does not say that this is what it misses, nor does MySQL where it is the account that demands it.
             let tls = match address.ssl_mode {
                 SslMode::Disabled => "; if account or server demand encryption, use --ssl-mode required",
                 _ => "",
             };
-            format!(
-                "{place} refuses user `{user}` {password}; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password{tls}"
-            )
+            format!("{place} refuses user `{user}` {password}{tls}")
         }
         (SECURE_TRANSPORT_REQUIRED, _) => {
             format!("{place} takes encrypted connections only; use --ssl-mode required")

@@ -32,7 +32,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
