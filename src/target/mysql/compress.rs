@@ -12,15 +12,13 @@ use std::io::{self, Read, Write};
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder, Operation};
 
-use super::wire::{FULL, WireError};
+use super::wire::{FULL, WireError, ZSTD_LEVEL};
 use crate::spec::Algorithm;
 
 /// Lengths before and after unpacking, three bytes each, around a sequence number.
 const HEADER: usize = 7;
 /// What is shorter goes as it is, as with MySQL's own client.
 const SHORTEST: usize = 50;
-/// Level of zstd, for both sides; the default of MySQL's client.
-pub const ZSTD_LEVEL: u8 = 3;
 /// Every decoder of zstd should remember 8 MiB (RFC 8878, 3.1.1.1.2); its default takes a server's word for 128 MiB.
 const ZSTD_WINDOW_LOG: u32 = 23;
 const RECEIVE_BYTES: usize = 16 << 10;

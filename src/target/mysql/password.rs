@@ -72,7 +72,7 @@ impl Passwords {
         };
         let used = printer.password(None, interrupted)?;
         match attempt(Some(&used.password)) {
-            Err(fault) if is_refusal(&fault) && used.asked_at.elapsed() > NEW => {
+            Err(fault) if is_refusal(&fault) && used.printed_at.elapsed() > NEW => {
                 let new = printer.password(Some(used.run), interrupted)?;
                 attempt(Some(&new.password))
             }
@@ -101,7 +101,9 @@ struct State {
 #[derive(Clone)]
 struct Printed {
     password: Secret,
+    /// When the command began, since what it prints may count its own time from then.
     asked_at: Instant,
+    printed_at: Instant,
     run: u64,
 }
 
@@ -168,7 +170,7 @@ impl Running<'_> {
     fn end(self, printed: Result<Secret, CommandError>, asked_at: Instant) -> Result<Printed, CommandError> {
         let mut state = self.printer.state();
         let run = state.runs + 1;
-        let printed = printed.map(|password| Printed { password, asked_at, run });
+        let printed = printed.map(|password| Printed { password, asked_at, printed_at: Instant::now(), run });
         // One who does not want to wait any more says nothing of the command.
         if !matches!(printed, Err(CommandError::Interrupted)) {
             state.runs = run;

@@ -11,7 +11,6 @@
 
 use std::io::{self, Write};
 
-use super::compress::ZSTD_LEVEL;
 use crate::workload::plan::{Argument, Arguments};
 
 /// What a server sent that it must not, or an error that it reports.
@@ -119,6 +118,8 @@ const TYPE_VAR_STRING: u8 = 0xfd;
 const COLLATION: u8 = 45;
 /// The largest packet this client would take; the same as libmysqlclient's upper bound.
 const LARGEST_PACKET: u32 = 1 << 30;
+/// Level of zstd, for both sides; the default of MySQL's client.
+pub const ZSTD_LEVEL: u8 = 3;
 
 /// Reads a payload from its front; each read gives `None` at the end.
 pub struct Bytes<'a>(pub &'a [u8]);
