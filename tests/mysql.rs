@@ -301,7 +301,7 @@ fn a_unix_socket_and_separate_options_work_like_a_url() {
         let (document, output) = report_of(command);
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(document["totals"]["transactions"], 20);
-        assert!(!document.to_string().contains("password"), "{document}");
+        assert!(!document.to_string().replace("password_command", "").contains("password"), "{document}");
     }
 }
 
