@@ -65,11 +65,6 @@ impl SslMode {
     pub fn verifies(self) -> bool {
         matches!(self, SslMode::VerifyCa | SslMode::VerifyIdentity)
     }
-
-    /// Whether there is no connection without encryption.
-    pub fn always_encrypts(self) -> bool {
-        self == SslMode::Required || self.verifies()
-    }
 }
 
 /// What TLS trusts and shows.

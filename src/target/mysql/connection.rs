@@ -11,14 +11,14 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 
 use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
-use super::stream::{Stream, time_left};
+use super::stream::{Patience, Stream};
 use super::tls::{self, TlsError};
 use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
 use super::{Cause, class_of, connect_fault};
@@ -82,23 +82,31 @@ impl Endpoint {
 impl<'a> Connection<'a> {
     /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
     pub fn open(endpoint: &Endpoint) -> Result<Connection<'a>, Fault> {
-        Connection::open_with(endpoint, capability::WANTED)
+        Connection::open_with(endpoint, capability::WANTED, None)
     }
 
-    /// The same for [`Connection::load`]. What it does afterwards ends with [`FaultClass::Interrupted`] once
+    /// The same with the look-up. Whatever it waits for, from the look-up on, ends with [`FaultClass::Interrupted`] once
     /// `interrupted` is set.
-    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
-        let mut connection = Connection::open_with(endpoint, capability::WANTED | capability::LOCAL_FILES)?;
-        match connection.stream.wait_until(interrupted) {
-            Ok(()) => Ok(connection),
-            Err(error) => Err(fault(error.into(), BROKE)),
-        }
+    pub fn open_until(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED, Some(interrupted))
     }
 
-    fn open_with(endpoint: &Endpoint, wanted: u32) -> Result<Connection<'a>, Fault> {
-        let deadline = Instant::now() + endpoint.address.connect_timeout;
-        Connection::log_in(endpoint, wanted, deadline).map_err(|error| {
+    /// The same for [`Connection::load`].
+    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED | capability::LOCAL_FILES, Some(interrupted))
+    }
+
+    fn open_with(
+        endpoint: &Endpoint,
+        wanted: u32,
+        interrupted: Option<&'a AtomicBool>,
+    ) -> Result<Connection<'a>, Fault> {
+        let deadline = Some(Instant::now() + endpoint.address.connect_timeout);
+        Connection::log_in(endpoint, wanted, Patience { deadline, interrupted }).map_err(|error| {
             let cause = match &error {
+                ClientError::Io(_) if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) => {
+                    return interruption();
+                }
                 ClientError::Io(error) => Cause::of(error),
                 _ => Cause::Other,
             };
@@ -106,10 +114,10 @@ impl<'a> Connection<'a> {
         })
     }
 
-    fn log_in(endpoint: &Endpoint, wanted: u32, deadline: Instant) -> Result<Connection<'a>, ClientError> {
+    fn log_in(endpoint: &Endpoint, wanted: u32, patience: Patience<'a>) -> Result<Connection<'a>, ClientError> {
         let address = &endpoint.address;
         let mut connection = Connection {
-            stream: Stream::connect(address, deadline)?,
+            stream: Stream::connect(address, patience)?,
             received: vec![0; RECEIVE_BYTES].into(),
             start: 0,
             end: 0,
@@ -117,15 +125,15 @@ impl<'a> Connection<'a> {
             deprecate_eof: false,
             usable: false,
         };
-        let (greeting, mut sequence) = connection.packet(deadline)?;
+        let (greeting, mut sequence) = connection.packet()?;
         let greeting = Greeting::parse(&greeting)?;
         let mut capabilities = greeting.capabilities & wanted;
         if encrypts(address.ssl_mode, &greeting)? {
             capabilities |= capability::SSL;
             sequence = connection.encrypt(endpoint, capabilities, sequence)?;
         }
-        connection.authenticate(address, &greeting, capabilities, sequence, deadline)?;
-        connection.stream.set_timeout(None)?;
+        connection.authenticate(address, &greeting, capabilities, sequence)?;
+        connection.stream.forget_deadline()?;
         connection.deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
         connection.usable = true;
         Ok(connection)
@@ -150,7 +158,6 @@ impl<'a> Connection<'a> {
         greeting: &Greeting,
         capabilities: u32,
         sequence: u8,
-        deadline: Instant,
     ) -> Result<(), ClientError> {
         let password = address.password.as_ref().map_or("", |password| password.reveal());
         let channel = match address.socket {
@@ -164,7 +171,7 @@ impl<'a> Connection<'a> {
         wire::login(&mut self.out, capabilities, &address.user, &address.database, plugin, &answer);
         wire::send(&mut self.out, sequence, &mut self.stream)?;
         loop {
-            let (payload, sequence) = self.packet(deadline)?;
+            let (payload, sequence) = self.packet()?;
             let answer = match payload.first() {
                 Some(&mark::OK) => return Ok(()),
                 Some(&mark::ERR) => return Err(WireError::from(wire::server_error(&payload, false)).into()),
@@ -185,7 +192,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Receives a small packet as a whole, with the sequence number of the one that follows it.
-    fn packet(&mut self, deadline: Instant) -> Result<(Vec<u8>, u8), ClientError> {
+    fn packet(&mut self) -> Result<(Vec<u8>, u8), ClientError> {
         loop {
             let bytes = &self.received[self.start..self.end];
             if let Some((header, payload)) = bytes.split_first_chunk() {
@@ -198,7 +205,6 @@ impl<'a> Connection<'a> {
                     return Ok((payload.to_vec(), header[3].wrapping_add(1)));
                 }
             }
-            self.stream.set_timeout(Some(time_left(deadline)?))?;
             self.receive()?;
         }
     }
@@ -210,7 +216,7 @@ impl<'a> Connection<'a> {
 
     /// Bounds how long the server may be silent within a statement. A connection on which it was longer is lost.
     pub fn limit_silence(&self, limit: Option<Duration>) -> Result<(), Fault> {
-        self.stream.set_timeout(limit).map_err(|error| fault(error.into(), BROKE))
+        self.stream.limit_silence(limit).map_err(|error| fault(error.into(), BROKE))
     }
 
     /// Sends text, which may be several statements, and counts and drops the rows of their results.
@@ -232,7 +238,7 @@ impl<'a> Connection<'a> {
         self.answer_with(Expected::Results, &mut Skip, data.as_bytes())
     }
 
-    /// Sends text and keeps the rows of its results.
+    /// Sends text, which may be several statements, and keeps the rows of their results.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<TextRow>, Fault> {
         self.begin(command::QUERY);
         self.out.extend_from_slice(sql.as_bytes());
@@ -254,6 +260,14 @@ impl<'a> Connection<'a> {
         self.answer(Expected::Results, &mut Skip)
     }
 
+    /// Drops a prepared statement, to which a server says nothing (dev:page_protocol_com_stmt_close.html).
+    pub fn close(&mut self, statement: u32) -> Result<(), Fault> {
+        self.begin(command::STMT_CLOSE);
+        self.out.extend_from_slice(&statement.to_le_bytes());
+        let sent = wire::send(&mut self.out, 0, &mut self.stream);
+        sent.map(drop).map_err(|error| self.failed(error.into()))
+    }
+
     fn begin(&mut self, command: u8) {
         wire::start(&mut self.out);
         self.out.push(command);
@@ -266,20 +280,24 @@ impl<'a> Connection<'a> {
 
     /// The same, with what a server gets that asks for a file.
     fn answer_with(&mut self, expected: Expected, rows: &mut impl Rows, file: &[u8]) -> Result<Answer, Fault> {
+        if self.stream.is_interrupted() {
+            return Err(interruption());
+        }
         let answer = match wire::send(&mut self.out, 0, &mut self.stream) {
             Ok(sequence) => self.read_answer(expected, sequence, rows, file),
             Err(error) => Err(self.last_words(error)),
         };
-        answer.map_err(|error| {
-            let mut fault = fault(error, BROKE);
-            if fault.class == FaultClass::ConnectionLost {
-                self.usable = false;
-                if self.stream.is_interrupted() {
-                    fault = interruption();
-                }
-            }
-            fault
-        })
+        answer.map_err(|error| self.failed(error))
+    }
+
+    /// What an error of a command means for the connection.
+    fn failed(&mut self, error: ClientError) -> Fault {
+        let fault = fault(error, BROKE);
+        if fault.class != FaultClass::ConnectionLost {
+            return fault;
+        }
+        self.usable = false;
+        if self.stream.is_interrupted() { interruption() } else { fault }
     }
 
     fn read_answer(
