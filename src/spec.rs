@@ -65,11 +65,6 @@ impl SslMode {
     pub fn verifies(self) -> bool {
         matches!(self, SslMode::VerifyCa | SslMode::VerifyIdentity)
     }
-
-    /// Whether there is no connection without encryption.
-    pub fn always_encrypts(self) -> bool {
-        self == SslMode::Required || self.verifies()
-    }
 }
 
 /// How the bytes of a MySQL connection are compressed; the names are those of the `mysql` client's
@@ -134,7 +129,7 @@ pub struct MySqlAddress {
     pub ssl: SslFiles,
     /// Whether a server that asks for the password as it is gets it even where others may listen.
     pub cleartext_allowed: bool,
-    /// How sessions and loaders are compressed; one that the server does not offer is an error.
+    /// How connections are compressed; an algorithm that the server does not offer is an error.
     pub compression: Option<Algorithm>,
     /// A server that does not complete a connection in this time counts as not there.
     pub connect_timeout: Duration,

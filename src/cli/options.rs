@@ -88,7 +88,7 @@ pub(super) struct TargetArgs {
     /// Send the password as it is to a server that asks for it, even where others may listen
     #[arg(long)]
     enable_cleartext_plugin: bool,
-    /// Compress the connections that run and load [possible values: zlib, zstd]
+    /// Compress all connections [possible values: zlib, zstd]
     #[arg(long, value_name = "ALGORITHM", value_parser = parse_algorithm)]
     compress: Option<Algorithm>,
     /// Seconds that a connection may take, its login and --init-sql included [default: 10]

@@ -1,8 +1,7 @@
 //! MySQL and MariaDB over TCP or a Unix socket: one connection a session, never a pool.
 //!
-//! Sessions, which are measured, speak the protocol themselves, since the client's cost of each statement takes part in
-//! the measurement. Control connections, which are not, go through sqlx; rows are loaded over a connection of
-//! the first kind.
+//! The protocol is spoken here, since the client's cost of each statement takes part in the measurement. What is not
+//! measured (control connections, loading) uses the same client, so that nothing trusts or logs in as sessions do not.
 //!
 //! * [`session`]: a plan's statements on a connection.
 //! * [`load`]: rows in bulk.
@@ -11,9 +10,6 @@
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
 //! * [`compress`]: frames between packets and stream; [`password`]: what to log in with.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
-//!
-//! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
-//! one of them is set explicitly here so that the server sees what sysbench's client would send.
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
@@ -33,23 +29,17 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Row};
-use tokio::runtime::Runtime;
-
-use self::connection::{Connection, Endpoint, SILENT};
+use self::connection::{Connection, Endpoint};
 pub use self::session::MySqlSession;
 use self::session::Statements;
 pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
-use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
-use crate::spec::{MySqlAddress, Protocol, Secret, SslMode, without_literals};
+use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target};
+use crate::spec::{MySqlAddress, Protocol, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
-const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: i64 = 1045;
 /// ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
@@ -145,117 +135,6 @@ impl MySqlTarget {
         let prepared = plan.statements.iter().filter(|statement| statement.prepared);
         prepared.map(|statement| statement.sql.len() as u64).sum()
     }
-
-    fn options(&self, password: Option<&Secret>) -> MySqlConnectOptions {
-        let address = &self.endpoint.address;
-        let mut options = MySqlConnectOptions::new()
-            .host(&address.host)
-            .port(address.port)
-            .username(&address.user)
-            .database(&address.database)
-            .ssl_mode(match address.ssl_mode {
-                SslMode::Disabled => MySqlSslMode::Disabled,
-                SslMode::Preferred => MySqlSslMode::Preferred,
-                SslMode::Required => MySqlSslMode::Required,
-                SslMode::VerifyCa => MySqlSslMode::VerifyCa,
-                // sqlx knows of no other name than the host's.
-                SslMode::VerifyIdentity if address.ssl.server_name.is_some() => MySqlSslMode::VerifyCa,
-                SslMode::VerifyIdentity => MySqlSslMode::VerifyIdentity,
-            })
-            .charset("utf8mb4")
-            .enable_cleartext_plugin(self.may_show_password())
-            .set_names(false)
-            .timezone(None)
-            .pipes_as_concat(false)
-            .no_engine_substitution(false)
-            .disable_statement_logging();
-        if let Some(socket) = &address.socket {
-            options = options.socket(socket);
-        }
-        if let Some(file) = &address.ssl.ca {
-            options = options.ssl_ca(file);
-        }
-        if let Some((certificate, key)) = &address.ssl.client {
-            options = options.ssl_client_cert(certificate).ssl_client_key(key);
-        }
-        if let Some(password) = password {
-            options = options.password(password.reveal());
-        }
-        options
-    }
-
-    /// Whether a server that asks for the password as it is may have it. Where encryption is only preferred a connection
-    /// may turn out to have none.
-    fn may_show_password(&self) -> bool {
-        let address = &self.endpoint.address;
-        address.cleartext_allowed || address.socket.is_some() || address.ssl_mode.always_encrypts()
-    }
-
-    fn open(&self, interrupted: &AtomicBool) -> Result<Link, Fault> {
-        let runtime = session_runtime()?;
-        match self.log_in(&runtime, interrupted) {
-            Ok(connection) => Ok(Link { runtime, connection: Some(connection) }),
-            Err(fault) => {
-                // A name that is still being looked up keeps a thread, which must not keep the program.
-                runtime.shutdown_background();
-                Err(fault)
-            }
-        }
-    }
-
-    fn log_in(&self, runtime: &Runtime, interrupted: &AtomicBool) -> Result<MySqlConnection, Fault> {
-        let passwords = &self.endpoint.passwords;
-        passwords.log_in(Some(interrupted), is_refusal, |password| self.log_in_with(password, runtime, interrupted))
-    }
-
-    fn log_in_with(
-        &self,
-        password: Option<&Secret>,
-        runtime: &Runtime,
-        interrupted: &AtomicBool,
-    ) -> Result<MySqlConnection, Fault> {
-        let connect = |options: MySqlConnectOptions| wait(runtime, interrupted, self.connect_with(options));
-        match connect(self.options(password)) {
-            // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
-            // is refused. One login over TLS lets the server remember the password, after which a hash is enough.
-            Err(fault) if fault.code == ACCESS_DENIED && self.endpoint.address.socket.is_some() => {
-                let over_tls = self.options(password).ssl_mode(MySqlSslMode::Required);
-                match connect(over_tls) {
-                    Ok(_) => connect(self.options(password)),
-                    Err(_) => Err(fault),
-                }
-            }
-            connected => connected,
-        }
-    }
-
-    async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
-        let address = &self.endpoint.address;
-        let deadline = tokio::time::Instant::now() + address.connect_timeout;
-        let mut connection = match tokio::time::timeout_at(deadline, options.connect()).await {
-            Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => {
-                let cause = match &error {
-                    sqlx::Error::Io(error) => Cause::of(error),
-                    _ => Cause::Other,
-                };
-                return Err(connect_fault(address, fault(error), cause));
-            }
-            Err(_) => return Err(silent(address)),
-        };
-        for sql in &address.init_sql {
-            let done =
-                tokio::time::timeout_at(deadline, sqlx::raw_sql(AssertSqlSafe(sql.as_str())).execute(&mut connection));
-            let failed = match done.await {
-                Ok(done) => done.err().map(fault),
-                Err(_) => Some(Fault { message: "no answer within --connect-timeout".into(), ..silent(address) }),
-            };
-            if let Some(fault) = failed {
-                return Err(init_fault(sql, "--connect-timeout", fault));
-            }
-        }
-        Ok(connection)
-    }
 }
 
 impl Target for MySqlTarget {
@@ -263,7 +142,9 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        Ok(MySqlSession::new(Connection::open(&self.endpoint)?, Arc::clone(&self.statements)))
+        let connection = Connection::open(&self.endpoint)?;
+        connection.limit_silence(self.endpoint.address.statement_timeout)?;
+        Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
     }
 
     fn descriptors_per_session(&self) -> u64 {
@@ -277,8 +158,8 @@ impl Database for MySqlTarget {
     }
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
-        let (link, ssl_mode) = (self.open(interrupted)?, self.endpoint.address.ssl_mode);
-        Ok(Box::new(MySqlControl { link, ssl_mode, interrupted }))
+        let connection = Connection::open_until(&self.endpoint, interrupted)?;
+        Ok(Box::new(MySqlControl { connection, ssl_mode: self.endpoint.address.ssl_mode }))
     }
 
     fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
@@ -293,39 +174,14 @@ impl Database for MySqlTarget {
         wanted
     }
 
-    /// The socket and the event loop's own.
     fn descriptors_per_control(&self) -> u64 {
-        5
-    }
-}
-
-/// A connection with the event loop it lives on. It says goodbye when it is dropped, since a server counts and logs a
-/// client that just hangs up.
-struct Link {
-    runtime: Runtime,
-    /// `None` only while it is dropped.
-    connection: Option<MySqlConnection>,
-}
-
-impl Link {
-    fn parts(&mut self) -> (&Runtime, &mut MySqlConnection) {
-        (&self.runtime, self.connection.as_mut().expect("a link is connected until it is dropped"))
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            // A server that does not listen any more needs no goodbye.
-            let _ = self.runtime.block_on(async { tokio::time::timeout(GOODBYE_TIMEOUT, connection.close()).await });
-        }
+        1
     }
 }
 
 struct MySqlControl<'a> {
-    link: Link,
+    connection: Connection<'a>,
     ssl_mode: SslMode,
-    interrupted: &'a AtomicBool,
 }
 
 impl MySqlControl<'_> {
@@ -338,20 +194,12 @@ impl MySqlControl<'_> {
 
 impl Control for MySqlControl<'_> {
     fn run(&mut self, sql: &str) -> Result<u64, Fault> {
-        let (runtime, connection) = self.link.parts();
-        wait(runtime, self.interrupted, async {
-            let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await;
-            done.map(|done| done.rows_affected()).map_err(control_fault)
-        })
+        self.connection.query(sql).map(|answer| answer.affected).map_err(say_read_only)
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
-        let (runtime, connection) = self.link.parts();
-        let rows = wait(runtime, self.interrupted, async {
-            sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection).await.map_err(control_fault)
-        })?;
-        let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
-        texts.collect::<Result<_, _>>().map_err(fault)
+        let rows = self.connection.rows(sql).map_err(say_read_only)?;
+        rows.into_iter().map(|row| row.into_iter().map(|value| value.map(text).transpose()).collect()).collect()
     }
 
     fn facts(&mut self) -> Result<Facts, Fault> {
@@ -435,33 +283,17 @@ fn class_of(code: u16) -> FaultClass {
     }
 }
 
-fn fault(error: sqlx::Error) -> Fault {
-    match &error {
-        sqlx::Error::Database(database) => {
-            let number = database.try_downcast_ref::<MySqlDatabaseError>().map_or(0, |error| error.number());
-            let sqlstate = database.code().unwrap_or_default().into_owned();
-            Fault {
-                class: class_of(number),
-                code: i64::from(number),
-                sqlstate,
-                message: database.message().to_string(),
-            }
-        }
-        // Whatever else happens leaves the protocol in a state nobody knows.
-        other => Fault {
-            class: FaultClass::ConnectionLost,
-            code: 0,
-            sqlstate: String::new(),
-            message: format!("the connection broke: {other}"),
-        },
-    }
+/// What a server says is in the character set of the connection, unless it is told to disregard that.
+fn text(bytes: Vec<u8>) -> Result<String, Fault> {
+    String::from_utf8(bytes).map_err(|error| Fault {
+        class: FaultClass::Failed,
+        code: 0,
+        sqlstate: String::new(),
+        message: format!("the server answered `{}`, which is not UTF-8", error.as_bytes().escape_ascii()),
+    })
 }
 
-/// The same for what prepares and removes tables, where a replica is met that a run would have refused.
-fn control_fault(error: sqlx::Error) -> Fault {
-    say_read_only(fault(error))
-}
-
+/// Says of what prepares and removes tables that it met a replica, which a run would have refused.
 fn say_read_only(mut fault: Fault) -> Fault {
     // 1005 and 1290 have other causes too, and say which; 1874 is InnoDB's own.
     let says_so = || ["read-only", "read_only", "read only"].iter().any(|word| fault.message.contains(word));
@@ -476,12 +308,11 @@ fn say_read_only(mut fault: Fault) -> Fault {
     fault
 }
 
-/// The fault of a statement of --init-sql that `option` gives its time. What a server says of a statement may repeat parts
-/// of it, so it is left out where there is a literal, which may be a password.
-fn init_fault(sql: &str, option: &str, fault: Fault) -> Fault {
+/// The fault of a statement of --init-sql. What a server says of a statement may repeat parts of it, so it is left out
+/// where there is a literal, which may be a password.
+fn init_fault(sql: &str, fault: Fault) -> Fault {
     let shown = without_literals(sql);
     let said = match fault.code {
-        0 if fault.message.ends_with(SILENT) => format!("no answer within {option}"),
         0 => fault.message,
         code if shown != sql => format!("error {code}, whose text may repeat what is in quotes"),
         _ => fault.message,

@@ -11,8 +11,8 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 
@@ -20,7 +20,7 @@ use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::compress::{FrameError, Frames};
 use super::password::Passwords;
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
-use super::stream::{Stream, time_left};
+use super::stream::{Patience, Stream};
 use super::tls::{self, TlsError};
 use super::wire::{self, Greeting, HEADER, ServerError, WireError, capability, command, mark};
 use super::{Cause, class_of, connect_fault, init_fault, is_refusal};
@@ -60,13 +60,10 @@ impl From<FrameError> for ClientError {
     }
 }
 
-/// What a fault's message ends with when the server was silent for as long as the stream waits.
-pub(super) const SILENT: &str = "no answer within --statement-timeout";
-
 fn io_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the server closed it".into(),
-        io::ErrorKind::WouldBlock => SILENT.into(),
+        io::ErrorKind::WouldBlock => "no answer within --statement-timeout".into(),
         _ => error.to_string(),
     }
 }
@@ -109,24 +106,33 @@ impl<'a> Connection<'a> {
         Connection::open_with(endpoint, capability::WANTED, None)
     }
 
-    /// The same for [`Connection::load`]. What it does afterwards ends with [`FaultClass::Interrupted`] once
+    /// The same with the look-up. Whatever it waits for, from the look-up on, ends with [`FaultClass::Interrupted`] once
     /// `interrupted` is set.
-    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
-        let wanted = capability::WANTED | capability::LOCAL_FILES;
-        let mut connection = Connection::open_with(endpoint, wanted, Some(interrupted))?;
-        match connection.stream.wait_until(interrupted) {
-            Ok(()) => Ok(connection),
-            Err(error) => Err(fault(error.into(), BROKE)),
-        }
+    pub fn open_until(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED, Some(interrupted))
     }
 
-    fn open_with(endpoint: &Endpoint, wanted: u32, interrupted: Option<&AtomicBool>) -> Result<Connection<'a>, Fault> {
+    /// The same for [`Connection::load`].
+    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED | capability::LOCAL_FILES, Some(interrupted))
+    }
+
+    fn open_with(
+        endpoint: &Endpoint,
+        wanted: u32,
+        interrupted: Option<&'a AtomicBool>,
+    ) -> Result<Connection<'a>, Fault> {
         endpoint.passwords.log_in(interrupted, is_refusal, |password| {
-            let deadline = Instant::now() + endpoint.address.connect_timeout;
-            let opened = Connection::log_in(endpoint, password, wanted, deadline);
-            let begun = opened.and_then(|connection| connection.begun(&endpoint.address, deadline));
+            let patience = Patience { deadline: Some(Instant::now() + endpoint.address.connect_timeout), interrupted };
+            let opened = Connection::log_in(endpoint, password, wanted, patience);
+            let begun = opened.and_then(|connection| connection.begun(&endpoint.address, patience));
             begun.map_err(|error| {
                 let cause = match &error {
+                    ClientError::Io(_)
+                        if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) =>
+                    {
+                        return interruption();
+                    }
                     ClientError::Begin(_) => return fault(error, ""),
                     ClientError::Io(error) => Cause::of(error),
                     _ => Cause::Other,
@@ -140,11 +146,11 @@ impl<'a> Connection<'a> {
         endpoint: &Endpoint,
         password: Option<&Secret>,
         wanted: u32,
-        deadline: Instant,
+        patience: Patience<'a>,
     ) -> Result<Connection<'a>, ClientError> {
         let address = &endpoint.address;
         let mut connection = Connection {
-            stream: Stream::connect(address, deadline)?,
+            stream: Stream::connect(address, patience)?,
             frames: None,
             received: vec![0; RECEIVE_BYTES].into(),
             start: 0,
@@ -153,14 +159,14 @@ impl<'a> Connection<'a> {
             deprecate_eof: false,
             usable: false,
         };
-        let (greeting, mut sequence) = connection.packet(deadline)?;
+        let (greeting, mut sequence) = connection.packet()?;
         let greeting = Greeting::parse(&greeting)?;
         let mut capabilities = greeting.capabilities & wanted | compression(address.compression, &greeting)?;
         if encrypts(address.ssl_mode, &greeting)? {
             capabilities |= capability::SSL;
             sequence = connection.encrypt(endpoint, capabilities, sequence)?;
         }
-        connection.authenticate(address, password, &greeting, capabilities, sequence, deadline)?;
+        connection.authenticate(address, password, &greeting, capabilities, sequence)?;
         if let Some(algorithm) = address.compression {
             if connection.start < connection.end {
                 return Err(WireError::Violation("it went on before compression began").into());
@@ -172,17 +178,29 @@ impl<'a> Connection<'a> {
         Ok(connection)
     }
 
-    /// The connection once the statements are done that all connections begin with.
-    fn begun(mut self, address: &MySqlAddress, deadline: Instant) -> Result<Connection<'a>, ClientError> {
+    /// The connection once the statements are done that all connections begin with: within the time to connect, or those
+    /// of a session each within a time of its own, if statements have one.
+    fn begun(mut self, address: &MySqlAddress, patience: Patience<'a>) -> Result<Connection<'a>, ClientError> {
         for sql in &address.init_sql {
-            let (limit, option) = match address.statement_timeout {
-                Some(timeout) => (timeout, "--statement-timeout"),
-                None => (time_left(deadline)?, "--connect-timeout"),
+            let (over, option) = match (address.statement_timeout, patience.interrupted) {
+                (Some(limit), None) => {
+                    self.stream.forget_deadline()?;
+                    self.stream.limit_silence(Some(limit))?;
+                    (Some(Instant::now() + limit), "--statement-timeout")
+                }
+                _ => (patience.deadline, "--connect-timeout"),
             };
-            self.stream.set_timeout(Some(limit))?;
-            self.query(sql).map_err(|fault| ClientError::Begin(init_fault(sql, option, fault)))?;
+            self.query(sql).map_err(|mut fault| {
+                if fault.class == FaultClass::Interrupted {
+                    return ClientError::Begin(fault);
+                }
+                if fault.code == 0 && over.is_some_and(|over| over <= Instant::now()) {
+                    fault.message = format!("no answer within {option}");
+                }
+                ClientError::Begin(init_fault(sql, fault))
+            })?;
         }
-        self.stream.set_timeout(address.statement_timeout)?;
+        self.stream.forget_deadline()?;
         Ok(self)
     }
 
@@ -206,7 +224,6 @@ impl<'a> Connection<'a> {
         greeting: &Greeting,
         capabilities: u32,
         sequence: u8,
-        deadline: Instant,
     ) -> Result<(), ClientError> {
         let password = password.map_or("", Secret::reveal);
         let channel = match address.socket {
@@ -220,7 +237,7 @@ impl<'a> Connection<'a> {
         wire::login(&mut self.out, capabilities, &address.user, &address.database, plugin, &answer);
         wire::send(&mut self.out, sequence, &mut self.stream)?;
         loop {
-            let (payload, sequence) = self.packet(deadline)?;
+            let (payload, sequence) = self.packet()?;
             let answer = match payload.first() {
                 Some(&mark::OK) => return Ok(()),
                 Some(&mark::ERR) => return Err(WireError::from(wire::server_error(&payload, false)).into()),
@@ -241,7 +258,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Receives a small packet as a whole, with the sequence number of the one that follows it.
-    fn packet(&mut self, deadline: Instant) -> Result<(Vec<u8>, u8), ClientError> {
+    fn packet(&mut self) -> Result<(Vec<u8>, u8), ClientError> {
         loop {
             let bytes = &self.received[self.start..self.end];
             if let Some((header, payload)) = bytes.split_first_chunk() {
@@ -254,7 +271,6 @@ impl<'a> Connection<'a> {
                     return Ok((payload.to_vec(), header[3].wrapping_add(1)));
                 }
             }
-            self.stream.set_timeout(Some(time_left(deadline)?))?;
             self.receive()?;
         }
     }
@@ -262,6 +278,11 @@ impl<'a> Connection<'a> {
     /// Version and cipher of TLS; `None` without it.
     pub fn encryption(&self) -> Option<String> {
         self.stream.encryption()
+    }
+
+    /// Bounds how long the server may be silent within a statement. A connection on which it was longer is lost.
+    pub fn limit_silence(&self, limit: Option<Duration>) -> Result<(), Fault> {
+        self.stream.limit_silence(limit).map_err(|error| fault(error.into(), BROKE))
     }
 
     /// Sends text, which may be several statements, and counts and drops the rows of their results.
@@ -283,7 +304,7 @@ impl<'a> Connection<'a> {
         self.answer_with(Expected::Results, &mut Skip, data.as_bytes())
     }
 
-    /// Sends text and keeps the rows of its results.
+    /// Sends text, which may be several statements, and keeps the rows of their results.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<TextRow>, Fault> {
         self.begin(command::QUERY);
         self.out.extend_from_slice(sql.as_bytes());
@@ -305,6 +326,14 @@ impl<'a> Connection<'a> {
         self.answer(Expected::Results, &mut Skip)
     }
 
+    /// Drops a prepared statement, to which a server says nothing (dev:page_protocol_com_stmt_close.html).
+    pub fn close(&mut self, statement: u32) -> Result<(), Fault> {
+        self.begin(command::STMT_CLOSE);
+        self.out.extend_from_slice(&statement.to_le_bytes());
+        let sent = self.send_command();
+        sent.map(drop).map_err(|error| self.failed(error.into()))
+    }
+
     fn begin(&mut self, command: u8) {
         wire::start(&mut self.out);
         self.out.push(command);
@@ -317,23 +346,24 @@ impl<'a> Connection<'a> {
 
     /// The same, with what a server gets that asks for a file.
     fn answer_with(&mut self, expected: Expected, rows: &mut impl Rows, file: &[u8]) -> Result<Answer, Fault> {
-        if let Some(frames) = &mut self.frames {
-            frames.begin();
+        if self.stream.is_interrupted() {
+            return Err(interruption());
         }
-        let answer = match self.send(0) {
+        let answer = match self.send_command() {
             Ok(sequence) => self.read_answer(expected, sequence, rows, file),
             Err(error) => Err(self.last_words(error)),
         };
-        answer.map_err(|error| {
-            let mut fault = fault(error, BROKE);
-            if fault.class == FaultClass::ConnectionLost {
-                self.usable = false;
-                if self.stream.is_interrupted() {
-                    fault = interruption();
-                }
-            }
-            fault
-        })
+        answer.map_err(|error| self.failed(error))
+    }
+
+    /// What an error of a command means for the connection.
+    fn failed(&mut self, error: ClientError) -> Fault {
+        let fault = fault(error, BROKE);
+        if fault.class != FaultClass::ConnectionLost {
+            return fault;
+        }
+        self.usable = false;
+        if self.stream.is_interrupted() { interruption() } else { fault }
     }
 
     fn read_answer(
@@ -378,6 +408,14 @@ impl<'a> Connection<'a> {
                 Err(WireError::from(error).into())
             }
         }
+    }
+
+    /// Sends the command that was built.
+    fn send_command(&mut self) -> io::Result<u8> {
+        if let Some(frames) = &mut self.frames {
+            frames.begin();
+        }
+        self.send(0)
     }
 
     /// Sends the packet that was built.
@@ -425,11 +463,8 @@ impl Drop for Connection<'_> {
     fn drop(&mut self) {
         if self.usable {
             self.begin(command::QUIT);
-            if let Some(frames) = &mut self.frames {
-                frames.begin();
-            }
             // A server that is gone needs no goodbye.
-            let _ = self.send(0).and_then(|_| self.stream.finish());
+            let _ = self.send_command().and_then(|_| self.stream.finish());
         }
     }
 }

@@ -96,6 +96,7 @@ pub mod command {
     pub const QUERY: u8 = 0x03;
     pub const STMT_PREPARE: u8 = 0x16;
     pub const STMT_EXECUTE: u8 = 0x17;
+    pub const STMT_CLOSE: u8 = 0x19;
 }
 
 /// First bytes that tell packets apart (dev:page_protocol_basic_response_packets.html).
