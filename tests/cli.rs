@@ -351,3 +351,14 @@ fn a_password_can_be_asked_for_only_at_a_terminal() {
     assert!(message.contains("no password could be asked for"), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
 }
+
+#[test]
+fn only_commands_that_run_statements_take_a_time_for_them() {
+    for command in ["prepare", "prewarm", "cleanup"] {
+        let message = fail(2, &[command, "--host", "h", "--statement-timeout", "1"]);
+        assert!(message.contains("--statement-timeout"), "{message}");
+        assert!(!succeed(&[command, "--help"]).contains("--statement-timeout"));
+    }
+    let message = fail(2, &["run", "--url", "simulated:", "--statement-timeout", "1"]);
+    assert!(message.contains("--statement-timeout is only for mysql:// targets"), "{message}");
+}

@@ -168,7 +168,11 @@ pub struct Target {
     pub url: String,
     pub version: String,
     pub variables: BTreeMap<String, String>,
-    /// Statements that each connection of a run began with.
+    /// Whether a command printed the password.
+    pub password_command: bool,
+    /// How the connections that are measured were compressed; `None` if they were not.
+    pub compression: Option<String>,
+    /// Statements that each connection began with, up to what they have in quotes.
     pub init_sql: Vec<String>,
     pub statement_timeout_s: Option<f64>,
 }

@@ -116,6 +116,12 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     if let Some(encryption) = &report.encryption {
         line("encryption:", encryption.clone())?;
     }
+    if let Some(algorithm) = &report.target.compression {
+        line("compression:", algorithm.clone())?;
+    }
+    if report.target.password_command {
+        line("password:", "by --password-command".into())?;
+    }
     for sql in &report.target.init_sql {
         line("connections begin with:", sql.clone())?;
     }
@@ -346,6 +352,8 @@ mod tests {
             url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
             version: "MariaDB 10.11".into(),
             variables: Default::default(),
+            password_command: true,
+            compression: Some("zstd".into()),
             init_sql: Vec::new(),
             statement_timeout_s: None,
         };

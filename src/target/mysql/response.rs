@@ -156,6 +156,8 @@ pub struct Response {
     state: State,
     /// Number of the next packet.
     sequence: u8,
+    /// Whether packets must come with the numbers that they should have.
+    turns: bool,
     /// Bytes of the present packet that are still to come, which are not looked at.
     left: usize,
     /// Whether the next packet goes on with the payload of the present one.
@@ -174,7 +176,12 @@ impl Response {
             Expected::Statement => State::Statement,
         };
         let answer = Answer::default();
-        Response { state, sequence, left: 0, continues: false, in_row: false, deprecate_eof, answer }
+        Response { state, sequence, turns: true, left: 0, continues: false, in_row: false, deprecate_eof, answer }
+    }
+
+    /// Takes packets of any number: a server that compresses counts them by its frames, now and then.
+    pub fn without_turns(self) -> Response {
+        Response { turns: false, ..self }
     }
 
     /// Reads on. Gives the number of bytes that are used up; those after them are to be given again, with more behind
@@ -193,7 +200,7 @@ impl Response {
                 return Ok((used, Step::More));
             };
             let length = packet_length(header);
-            let in_turn = header[3] == self.sequence;
+            let in_turn = header[3] == self.sequence || !self.turns;
             if self.continues {
                 self.begin(length, in_turn)?;
                 used += HEADER;
