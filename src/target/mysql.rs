@@ -16,7 +16,7 @@
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
-mod auth;
+pub mod auth;
 pub mod check;
 pub mod connection;
 mod load;
@@ -24,7 +24,7 @@ pub mod response;
 mod session;
 mod stream;
 mod tls;
-mod wire;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::io;
