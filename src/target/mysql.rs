@@ -13,7 +13,7 @@
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
-mod auth;
+pub mod auth;
 pub mod check;
 mod compress;
 pub mod connection;
@@ -23,7 +23,7 @@ pub mod response;
 mod session;
 mod stream;
 mod tls;
-mod wire;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::io;

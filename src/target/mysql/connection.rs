@@ -326,10 +326,20 @@ impl<'a> Connection<'a> {
         self.answer(Expected::Statement, &mut Skip)
     }
 
-    /// Executes a prepared statement, which takes as many arguments as are given.
+    /// Executes a prepared statement, which takes as many arguments as are given, and counts and drops its rows.
     pub fn execute(&mut self, statement: u32, arguments: Arguments<'_>) -> Result<Answer, Fault> {
+        self.execute_into(statement, arguments, &mut Skip)
+    }
+
+    /// The same with the rows, which are of the binary protocol, handed on.
+    pub fn execute_into(
+        &mut self,
+        statement: u32,
+        arguments: Arguments<'_>,
+        rows: &mut impl Rows,
+    ) -> Result<Answer, Fault> {
         wire::execute(&mut self.out, statement, arguments);
-        self.answer(Expected::Results, &mut Skip)
+        self.answer(Expected::Results, rows)
     }
 
     /// Drops a prepared statement, to which a server says nothing (dev:page_protocol_com_stmt_close.html).
