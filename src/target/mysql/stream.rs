@@ -68,7 +68,7 @@ impl<'a> Stream<'a> {
     pub fn connect(address: &MySqlAddress, patience: Patience<'a>) -> io::Result<Stream<'a>> {
         let way = match &address.socket {
             Some(path) => Way::Unix(connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, patience)?.into()),
-            None => Way::Tcp(connect_tcp(look_up(&address.host, address.port, patience)?, patience)?),
+            None => Way::Tcp(connect_tcp(&look_up(&address.host, address.port, patience)?, patience)?),
         };
         Ok(Stream { socket: Socket { way, patience }, tls: None })
     }
@@ -222,7 +222,7 @@ fn look_up(host: &str, port: u16, patience: Patience<'_>) -> io::Result<Vec<Sock
 
 /// Tries addresses in turn. Each of them gets an even share of the time that is left, since one may be of a machine that
 /// is gone, which answers nothing.
-fn connect_tcp(addresses: Vec<SocketAddr>, patience: Patience<'_>) -> io::Result<TcpStream> {
+fn connect_tcp(addresses: &[SocketAddr], patience: Patience<'_>) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for (at, address) in addresses.iter().enumerate() {
         let share = |deadline| -> io::Result<Instant> {
@@ -264,4 +264,23 @@ fn connect(family: AddressFamily, address: &impl SocketAddrArg, patience: Patien
 fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_answers_nothing_leaves_time_for_the_next() {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        // A queue of this length has one place, and whoever comes later hears nothing.
+        rustix::net::listen(&listeners[0], 0).unwrap();
+        let _first = TcpStream::connect(addresses[0]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let tcp = connect_tcp(&addresses, Patience { deadline: Some(deadline), interrupted: None }).unwrap();
+        assert_eq!(tcp.peer_addr().unwrap(), addresses[1]);
+    }
 }
