@@ -65,10 +65,40 @@ impl SslMode {
     pub fn verifies(self) -> bool {
         matches!(self, SslMode::VerifyCa | SslMode::VerifyIdentity)
     }
+}
 
-    /// Whether there is no connection without encryption.
-    pub fn always_encrypts(self) -> bool {
-        self == SslMode::Required || self.verifies()
+/// How the bytes of a MySQL connection are compressed; the names are those of the `mysql` client's
+/// --compression-algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    Zlib,
+    Zstd,
+}
+
+impl Algorithm {
+    pub const ALL: [Algorithm; 2] = [Algorithm::Zlib, Algorithm::Zstd];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Zlib => "zlib",
+            Algorithm::Zstd => "zstd",
+        }
+    }
+}
+
+/// A program that prints the password, for `sh -c`. What it is called with may be a secret itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PasswordCommand {
+    pub command: Secret,
+    /// How long what it printed is used for new connections.
+    pub ttl: Duration,
+}
+
+/// An SQL statement up to what it has in quotes, which may be a password.
+pub fn without_literals(sql: &str) -> String {
+    match sql.find(['\'', '"']) {
+        Some(quote) => format!("{}'...'", &sql[..quote]),
+        None => sql.to_string(),
     }
 }
 
@@ -92,16 +122,20 @@ pub struct MySqlAddress {
     pub socket: Option<PathBuf>,
     pub user: String,
     pub password: Option<Secret>,
+    /// In place of a password.
+    pub password_command: Option<PasswordCommand>,
     pub database: String,
     pub ssl_mode: SslMode,
     pub ssl: SslFiles,
     /// Whether a server that asks for the password as it is gets it even where others may listen.
     pub cleartext_allowed: bool,
+    /// How connections are compressed; an algorithm that the server does not offer is an error.
+    pub compression: Option<Algorithm>,
     /// A server that does not complete a connection in this time counts as not there.
     pub connect_timeout: Duration,
     /// How long the server may be silent in the middle of a statement of a session; `None` is no limit.
     pub statement_timeout: Option<Duration>,
-    /// Statements that each session begins with.
+    /// Statements that each connection begins with.
     pub init_sql: Vec<String>,
 }
 
@@ -114,10 +148,12 @@ impl Default for MySqlAddress {
             socket: None,
             user: "sbtest".into(),
             password: None,
+            password_command: None,
             database: "sbtest".into(),
             ssl_mode: SslMode::Disabled,
             ssl: SslFiles::default(),
             cleartext_allowed: false,
+            compression: None,
             connect_timeout: Duration::from_secs(10),
             statement_timeout: None,
             init_sql: Vec::new(),
@@ -371,6 +407,42 @@ impl IgnoredErrors {
     }
 }
 
+/// How the times at which transactions are due lie around their rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// At equal distances.
+    Constant,
+    /// At random and independent of each other, as many users make them: a Poisson process.
+    Poisson,
+}
+
+impl Arrival {
+    pub fn name(self) -> &'static str {
+        match self {
+            Arrival::Constant => "constant",
+            Arrival::Poisson => "poisson",
+        }
+    }
+}
+
+/// Transactions a second from some time after the window's start on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub start: Duration,
+    pub rate: f64,
+}
+
+/// An open loop: transactions are due by a schedule, whether the server keeps up or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenLoop {
+    pub arrival: Arrival,
+    /// In the order of their starts, the first of which is 0; its rate holds in the warm-up, too.
+    pub steps: Vec<Step>,
+    /// A transaction that would begin later than this after it was due is skipped and counted; `None` begins it however
+    /// late it is.
+    pub max_lateness: Option<Duration>,
+}
+
 /// How one measurement is run.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
@@ -379,6 +451,8 @@ pub struct RunSpec {
     pub time: Option<Duration>,
     /// Number of transactions after which the run ends.
     pub events: Option<u64>,
+    /// `None` is the closed loop: each connection begins its next transaction when the last one ended.
+    pub open_loop: Option<OpenLoop>,
     pub warmup_time: Duration,
     /// Length of an interval of the series.
     pub interval: Duration,

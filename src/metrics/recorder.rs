@@ -87,6 +87,10 @@ impl Window {
         self.length_ns().div_ceil(self.interval_ns())
     }
 
+    fn contains(&self, time_ns: u64) -> bool {
+        self.start_ns <= time_ns && time_ns < self.end_ns()
+    }
+
     fn place(&self, time_ns: u64) -> Place {
         if time_ns < self.start_ns {
             Place::Warmup
@@ -110,12 +114,22 @@ pub enum Outcome {
     Nothing,
 }
 
+/// How a transaction of an open loop began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paced {
+    pub begun_ns: u64,
+    /// Whether its worker had nothing to do and waited for it to be due, so that it begins late only as the timer is.
+    pub slept: bool,
+}
+
 /// One transaction as a worker saw it, whether it committed or not.
 #[derive(Debug)]
 pub struct Sample<'a> {
     /// When it was due; in a closed loop, when it was sent.
     pub due_ns: u64,
     pub end_ns: u64,
+    /// `None` in a closed loop, in which a transaction begins when it is due.
+    pub paced: Option<Paced>,
     pub outcome: Outcome,
     /// Statements of the attempt that committed.
     pub statements: Statements,
@@ -158,6 +172,10 @@ struct Shard {
     statements: Vec<Histogram>,
     prepares: Histogram,
     outages: Histogram,
+    /// Of an open loop: from a transaction's begin to its end, and from when one was due to when its waiting worker began
+    /// it.
+    service: Histogram,
+    lateness: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
     /// Transactions of all phases that committed, and that failed.
@@ -175,13 +193,16 @@ impl Shard {
             statements: (0..statements).map(|_| Histogram::default()).collect(),
             prepares: Histogram::default(),
             outages: Histogram::default(),
+            service: Histogram::default(),
+            lateness: Histogram::default(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
         }
     }
 
-    fn add(&mut self, place: Place, sample: &Sample<'_>) {
+    /// `due_inside` is whether the transaction is one of an open loop and was due in the window.
+    fn add(&mut self, place: Place, due_inside: bool, sample: &Sample<'_>) {
         let tally = match place {
             Place::Warmup => &mut self.warmup,
             Place::Drain => &mut self.drained,
@@ -191,10 +212,19 @@ impl Shard {
                 }
                 let open = open_slice(&mut self.open, &mut self.spares, number);
                 if sample.outcome == Outcome::Committed {
-                    open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
+                    // What was due before the window may have waited in the warm-up, which is none of its business.
+                    if due_inside || sample.paced.is_none() {
+                        open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
+                    }
+                    if let Some(paced) = sample.paced {
+                        self.service.record(sample.end_ns.saturating_sub(paced.begun_ns));
+                    }
                     for &(statement, latency_ns) in sample.latencies {
                         self.statements[usize::from(statement)].record(latency_ns);
                     }
+                }
+                if let Some(paced) = sample.paced.filter(|paced| paced.slept) {
+                    self.lateness.record(paced.begun_ns.saturating_sub(sample.due_ns));
                 }
                 for &took_ns in sample.prepares {
                     self.prepares.record(took_ns);
@@ -218,6 +248,7 @@ impl Shard {
             Outcome::Ignored => tally.ignored_transactions += 1,
             Outcome::Nothing => {}
         }
+        tally.due_inside += u64::from(due_inside && sample.outcome != Outcome::Nothing);
         if !sample.errors.is_empty() || sample.reconnects > 0 {
             tally.failed_statements += sample.failed_statements;
             tally.retries += u64::from(sample.retries);
@@ -274,6 +305,8 @@ pub struct Remainder {
     pub statements: Vec<Histogram>,
     pub prepares: Histogram,
     pub outages: Histogram,
+    pub service: Histogram,
+    pub lateness: Histogram,
 }
 
 impl Recorder {
@@ -291,7 +324,24 @@ impl Recorder {
         let mut shard = self.shard(worker as usize % self.shards.len());
         // Under the lock, so that no sample is placed by an end that is about to change; see `close`.
         let place = self.window.place(sample.end_ns);
-        shard.add(place, sample);
+        let due_inside = sample.paced.is_some() && self.window.contains(sample.due_ns);
+        shard.add(place, due_inside, sample);
+    }
+
+    /// Counts a transaction of an open loop that was skipped for being late. One that was due in the warm-up is the
+    /// warm-up's, whenever it was skipped.
+    pub fn shed(&self, worker: u32, due_ns: u64, now_ns: u64) {
+        let mut shard = self.shard(worker as usize % self.shards.len());
+        let place = self.window.place(if self.window.contains(due_ns) { now_ns } else { due_ns });
+        let tally = match place {
+            Place::Warmup => &mut shard.warmup,
+            Place::Drain => &mut shard.drained,
+            Place::Slice(number) => {
+                let Shard { open, spares, .. } = &mut *shard;
+                &mut open_slice(open, spares, number).tally
+            }
+        };
+        tally.shed += 1;
     }
 
     /// Ends the window now, unless it ended before. All shards are locked meanwhile: what was recorded before ended
@@ -347,12 +397,19 @@ impl Recorder {
             statements: Vec::new(),
             prepares: Histogram::default(),
             outages: Histogram::default(),
+            service: Histogram::default(),
+            lateness: Histogram::default(),
         };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
-            for (sum, part) in [(&mut remainder.prepares, &shard.prepares), (&mut remainder.outages, &shard.outages)] {
+            for (sum, part) in [
+                (&mut remainder.prepares, &shard.prepares),
+                (&mut remainder.outages, &shard.outages),
+                (&mut remainder.service, &shard.service),
+                (&mut remainder.lateness, &shard.lateness),
+            ] {
                 sum.add(part);
             }
             for (statement, latency) in shard.statements.iter().enumerate() {
@@ -385,6 +442,7 @@ mod tests {
         Sample {
             due_ns: end_ns.saturating_sub(1_000_000),
             end_ns,
+            paced: None,
             outcome: Outcome::Committed,
             statements: Statements { reads: 10, writes: 0, other: 2 },
             latencies: &[(0, 1_000_000)],

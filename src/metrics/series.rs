@@ -27,6 +27,19 @@ pub struct Interval {
     pub tally: Tally,
     /// `None` where no transaction ended.
     pub response: Option<IntervalLatency>,
+    /// How things stood when the interval was told.
+    pub now: Now,
+    /// Transactions of an open loop that were due in the interval; known once the run is over.
+    pub due: Option<u64>,
+}
+
+/// How things stand at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Now {
+    /// Age of the oldest transaction in flight; `None` where there is none.
+    pub oldest: Option<Duration>,
+    /// Transactions of an open loop that are due and not begun.
+    pub backlog: Option<u64>,
 }
 
 /// Response times of one interval in microseconds.
@@ -51,9 +64,11 @@ impl IntervalLatency {
     }
 }
 
+#[derive(Default)]
 struct Open {
     tally: Tally,
     response: Histogram,
+    now: Now,
 }
 
 /// The intervals of a window, from the first to the latest that was heard of.
@@ -97,10 +112,11 @@ impl Series {
         open.response.add(response);
     }
 
-    /// Interval `number` as far as it is known, with its response times.
-    pub fn interval(&mut self, number: u64, window: &Window) -> (Interval, &Histogram) {
+    /// Interval `number` as far as it is known, with its response times; it is told `now`.
+    pub fn interval(&mut self, number: u64, now: Now, window: &Window) -> (Interval, &Histogram) {
         let started_at = self.started_at;
         let open = self.open(number);
+        open.now = now;
         (open.figures(number, window, started_at), &open.response)
     }
 
@@ -146,7 +162,7 @@ impl Series {
     fn open(&mut self, number: u64) -> &mut Open {
         let index = number.saturating_sub(self.settled.len() as u64) as usize;
         while self.open.len() <= index {
-            self.open.push_back(Open { tally: Tally::default(), response: Histogram::default() });
+            self.open.push_back(Open::default());
         }
         &mut self.open[index]
     }
@@ -163,6 +179,8 @@ impl Open {
             ended_at: started_at + Duration::from_nanos(end_ns),
             tally: self.tally.clone(),
             response: IntervalLatency::of(&self.response),
+            now: self.now,
+            due: None,
         }
     }
 }
@@ -218,7 +236,7 @@ mod tests {
         let mut series = series(&[(0, 1), (1, 1)]);
         series.settle(2 * SECOND - 1, &window);
         add(&mut series, 0, 1, 300);
-        assert_eq!(series.interval(0, &window).0.tally.transactions, 2);
+        assert_eq!(series.interval(0, Now::default(), &window).0.tally.transactions, 2);
         series.settle(2 * SECOND, &window);
         add(&mut series, 0, 1, 300);
         let finished = series.finish(&window);

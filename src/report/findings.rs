@@ -7,7 +7,7 @@ use super::{Counts, ErrorEntry, RunReport, Status};
 use crate::metrics::Unsteady;
 
 /// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
-pub const CODES: [&str; 20] = [
+pub const CODES: [&str; 22] = [
     "interrupted",
     "too-many-errors",
     "server-lost",
@@ -19,6 +19,8 @@ pub const CODES: [&str; 20] = [
     "connections-lost",
     "too-short",
     "unsteady",
+    "schedule-missed",
+    "transactions-shed",
     "latency-cut-off",
     "prepares-in-window",
     "prepared-replaced-by-text",
@@ -71,7 +73,10 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(lost_connections(report));
     findings.extend(too_short(report));
     findings.extend(unsteady(report));
+    findings.extend(schedule_missed(report));
+    findings.extend(shed(report));
     findings.extend(cut_off(report));
+    findings.extend(cut_off_schedule(report));
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
     findings.extend(client(report));
@@ -121,7 +126,8 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
 
 /// A run that cannot tell how far its figures can be trusted. One that changed has no one rate, however long it is.
 fn too_short(report: &RunReport) -> Option<Finding> {
-    let needs_s = report.confidence.needs_s.filter(|_| report.confidence.unsteady.is_none())?;
+    let changed = report.confidence.unsteady.is_some() || is_stepped(report);
+    let needs_s = report.confidence.needs_s.filter(|_| !changed)?;
     Some(Finding::new(
         "too-short",
         format!("{:.1} s of this run do not tell how far its figures can be trusted", report.totals.elapsed_s),
@@ -129,12 +135,17 @@ fn too_short(report: &RunReport) -> Option<Finding> {
     ))
 }
 
+/// Whether the rate changes inside the window because it was asked to.
+fn is_stepped(report: &RunReport) -> bool {
+    report.spec.open_loop.as_ref().is_some_and(|asked| asked.steps.len() > 1)
+}
+
 /// A rate that changed inside the window: its mean is none that the server ever had.
 fn unsteady(report: &RunReport) -> Option<Finding> {
     let tps = |tps: f64| grouped(tps, if tps < 100.0 { 1 } else { 0 });
     // A block that lasts to the window's end ends there but for the arithmetic.
     let end_s = report.totals.elapsed_s - report.confidence.block_s / 2.0;
-    let (seen, rose) = match report.confidence.unsteady? {
+    let (seen, rose) = match report.confidence.unsteady.filter(|_| !is_stepped(report))? {
         Unsteady::Drift { first, last } => {
             let seen = match first < last {
                 true => "rose",
@@ -165,6 +176,60 @@ fn unsteady(report: &RunReport) -> Option<Finding> {
     Some(Finding::new("unsteady", seen, advice))
 }
 
+/// Share of an open loop's transactions that may be begun not at all, or not be in the latencies, unnoticed.
+const MISSED_LIMIT: f64 = 0.01;
+
+/// The server, or the number of connections, did not keep up with the schedule.
+fn schedule_missed(report: &RunReport) -> Option<Finding> {
+    let open_loop = report.open_loop.as_ref()?;
+    let missed = (open_loop.not_begun + open_loop.shed) as f64 > MISSED_LIMIT * open_loop.due as f64;
+    // Below that share of a long run a queue may still be long, and grow.
+    let queued = open_loop.not_begun as f64 > open_loop.asked_tps;
+    (missed || queued).then(|| {
+        Finding::new(
+            "schedule-missed",
+            format!(
+                "{:.2} transactions a second were asked for and {:.2} were done; of {} that were due {} had not begun at the end, {} were skipped, and up to {} waited for a connection",
+                open_loop.asked_tps,
+                report.totals.tps,
+                open_loop.due,
+                open_loop.not_begun,
+                open_loop.shed,
+                open_loop.highest_backlog
+            ),
+            "the server or the number of connections was the limit: ask for a lower --rate, or give more --threads; where a queue grows, response times say how long the run was",
+        )
+    })
+}
+
+fn shed(report: &RunReport) -> Option<Finding> {
+    let shed = report.open_loop.as_ref().map_or(0, |open_loop| open_loop.shed);
+    let most_s = report.spec.open_loop.as_ref().and_then(|asked| asked.max_lateness_s).unwrap_or_default();
+    (shed > 0).then(|| {
+        Finding::new(
+            "transactions-shed",
+            format!("{shed} transactions were skipped, since they would have begun more than {most_s} s late"),
+            "they are in no rate and in no latency: users whose requests were turned away",
+        )
+    })
+}
+
+/// The latencies of an open loop miss what had not ended when the window closed.
+fn cut_off_schedule(report: &RunReport) -> Option<Finding> {
+    let open_loop = report.open_loop.as_ref()?;
+    let missing = open_loop.drained + open_loop.unfinished + open_loop.not_begun;
+    (missing as f64 > (1.0 - CUT_OFF_LIMIT) * open_loop.due as f64).then(|| {
+        Finding::new(
+            "latency-cut-off",
+            format!(
+                "{missing} of {} transactions that were due in the window had not ended when it closed, and are in no latency",
+                open_loop.due
+            ),
+            "the longest are among them: do not quote these latencies; run longer (--time) or ask for a lower --rate",
+        )
+    })
+}
+
 /// In a closed loop a connection is always inside a transaction, so the latencies of all that ended in the window add up
 /// to connections x window (Little's law), but for what was still in flight at its end.
 fn cut_off(report: &RunReport) -> Option<Finding> {
@@ -175,7 +240,8 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     let in_latencies_s = response.mean * ended as f64 / 1e6;
     let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
     // Connections that find no event left are idle, and lost ones are away; neither is cut off.
-    if report.spec.events.is_some()
+    if report.open_loop.is_some()
+        || report.spec.events.is_some()
         || were_away(report)
         || response.count == 0
         || in_latencies_s >= CUT_OFF_LIMIT * available_s

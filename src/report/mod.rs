@@ -53,6 +53,8 @@ pub struct RunReport {
     pub encryption: Option<String>,
     pub client: Client,
     pub totals: Totals,
+    /// `None` for a closed loop.
+    pub open_loop: Option<OpenLoop>,
     /// Transactions that ended before the window and after it. They are in no rate; with `totals` they add up to
     /// what the server saw.
     pub warmup: Counts,
@@ -92,6 +94,8 @@ pub struct Spec {
     /// `None` is no limit.
     pub time_s: Option<f64>,
     pub events: Option<u64>,
+    /// `None` is the closed loop.
+    pub open_loop: Option<AskedOpenLoop>,
     pub warmup_time_s: f64,
     pub interval_s: f64,
     /// How statements reach the server: `prepared` or `text`.
@@ -106,6 +110,24 @@ pub struct Spec {
     pub forced_shutdown_s: f64,
     /// Those of the workload's own options that matter to a run, and those that were given.
     pub options: Vec<WorkloadOption>,
+}
+
+/// The schedule of an open loop.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AskedOpenLoop {
+    /// `poisson` or `constant`.
+    pub arrival: String,
+    pub steps: Vec<Step>,
+    /// `queue` or `shed`.
+    pub overload: String,
+    pub max_lateness_s: Option<f64>,
+}
+
+/// Transactions a second from a time after the window's start on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Step {
+    pub start_s: f64,
+    pub rate: f64,
 }
 
 /// The distributions' parameters, named as the --rand-* options; a run uses those of its type.
@@ -150,7 +172,11 @@ pub struct Target {
     pub url: String,
     pub version: String,
     pub variables: BTreeMap<String, String>,
-    /// Statements that each connection of a run began with.
+    /// Whether a command printed the password.
+    pub password_command: bool,
+    /// How the connections that are measured were compressed; `None` if they were not.
+    pub compression: Option<String>,
+    /// Statements that each connection began with, up to what they have in quotes.
     pub init_sql: Vec<String>,
     pub statement_timeout_s: Option<f64>,
 }
@@ -225,6 +251,34 @@ pub struct ErrorEntry {
     pub message: String,
 }
 
+/// How a schedule was kept: what became of the transactions that were due in the window. `due` is the sum of `done`,
+/// `shed`, `drained`, `unfinished` and `not_begun`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// Mean rate that was asked for over the window. What a Poisson process makes due varies by about its root.
+    pub asked_tps: f64,
+    pub due: u64,
+    /// Ended in the window, however they did.
+    pub done: u64,
+    /// Skipped, since they would have begun later than `max_lateness_s` after they were due.
+    pub shed: u64,
+    /// Begun, and ended after the window.
+    pub drained: u64,
+    /// Begun, and not ended when the run stopped waiting.
+    pub unfinished: u64,
+    /// Due and not begun when the window ended.
+    pub not_begun: u64,
+    /// The most that were due and not begun at once, of about twenty looks a second.
+    pub highest_backlog: u64,
+    /// Transactions that ended in the window and were due in the warm-up: they are in `totals` and in the service time,
+    /// not in the response time.
+    pub due_in_warmup: u64,
+    /// Transactions due in the warm-up that had not begun when it ended, and were dropped.
+    pub dropped_from_warmup: u64,
+    /// How late a transaction began though a connection was free and waited for it: the error of the timer.
+    pub lateness_us: Latency,
+}
+
 /// Response time counts from when a transaction was due, service time from when it was sent; in a closed loop they
 /// are the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -278,7 +332,13 @@ pub struct SeriesEntry {
     pub failed_transactions: u64,
     pub reconnects: u64,
     pub errors: u64,
-    /// `None` where no transaction ended in the interval.
+    /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun at its end.
+    pub due: Option<u64>,
+    pub shed: Option<u64>,
+    pub backlog: Option<u64>,
+    /// Age of the oldest transaction in flight at the interval's end; `None` where there is none.
+    pub oldest_us: Option<f64>,
+    /// Response times; `None` where no transaction ended in the interval.
     pub mean_us: Option<f64>,
     pub p50_us: Option<f64>,
     pub p95_us: Option<f64>,
@@ -348,13 +408,17 @@ impl RunReport {
             encryption: measurement.encryption.clone(),
             client: Client::new(&measurement.client),
             totals: Totals::new(&measurement.window, measurement.elapsed_s),
+            open_loop: OpenLoop::new(measurement),
             warmup: Counts::new(&measurement.warmup),
             drained: Counts::new(&measurement.drained),
             unfinished: measurement.unfinished,
             away: measurement.away,
             panicked: measurement.panicked,
             latency_us: Latencies {
-                service: response.clone(),
+                service: match &measurement.open_loop {
+                    Some(open_loop) => Latency::new(&open_loop.service),
+                    None => response.clone(),
+                },
                 response,
                 prepare: Latency::new(&measurement.prepares),
                 outage: Latency::new(&measurement.outages),
@@ -388,7 +452,7 @@ impl RunReport {
 
 impl Totals {
     fn new(tally: &Tally, elapsed_s: f64) -> Totals {
-        let rate = |count: u64| per_second(count, elapsed_s);
+        let rate = |count: u64| per_second(count as f64, elapsed_s);
         let counts = Counts::new(tally);
         Totals {
             elapsed_s,
@@ -397,6 +461,28 @@ impl Totals {
             qps: rate(counts.queries),
             counts,
         }
+    }
+}
+
+impl OpenLoop {
+    fn new(measurement: &Measurement) -> Option<OpenLoop> {
+        let open_loop = measurement.open_loop.as_ref()?;
+        let (window, drained) = (&measurement.window, &measurement.drained);
+        let shed = window.shed + drained.shed;
+        let begun = open_loop.due.saturating_sub(open_loop.not_begun + shed);
+        Some(OpenLoop {
+            asked_tps: per_second(open_loop.mean_due, measurement.elapsed_s),
+            due: open_loop.due,
+            done: window.due_inside,
+            shed,
+            drained: drained.due_inside,
+            unfinished: begun.saturating_sub(window.due_inside + drained.due_inside),
+            not_begun: open_loop.not_begun,
+            highest_backlog: open_loop.highest_backlog,
+            due_in_warmup: window.ended_transactions().saturating_sub(window.due_inside),
+            dropped_from_warmup: open_loop.dropped,
+            lateness_us: Latency::new(&open_loop.lateness),
+        })
     }
 }
 
@@ -436,8 +522,8 @@ impl Counts {
     }
 }
 
-fn per_second(count: u64, elapsed_s: f64) -> f64 {
-    if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 }
+fn per_second(count: f64, elapsed_s: f64) -> f64 {
+    if elapsed_s > 0.0 { count / elapsed_s } else { 0.0 }
 }
 
 impl ErrorEntry {
@@ -501,7 +587,7 @@ impl Statement {
 
 impl SeriesEntry {
     fn new(interval: &Interval) -> SeriesEntry {
-        let rate = |count: u64| per_second(count, interval.end_s - interval.start_s);
+        let rate = |count: u64| per_second(count as f64, interval.end_s - interval.start_s);
         let (tally, response) = (&interval.tally, interval.response.as_ref());
         SeriesEntry {
             start_s: interval.start_s,
@@ -515,6 +601,10 @@ impl SeriesEntry {
             failed_transactions: tally.failed_transactions,
             reconnects: tally.reconnects,
             errors: tally.error_count(),
+            due: interval.due,
+            shed: interval.due.map(|_| tally.shed),
+            backlog: interval.now.backlog,
+            oldest_us: interval.now.oldest.map(|oldest| oldest.as_secs_f64() * 1e6),
             mean_us: response.map(|response| response.mean_us),
             p50_us: response.map(|response| response.p50_us),
             p95_us: response.map(|response| response.p95_us),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{ErrorEntry, Finding, RunReport, Status, Totals};
+use super::{ErrorEntry, Finding, Latency, RunReport, Status, Totals};
 use crate::metrics::{Bounds, Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
@@ -37,6 +37,15 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
     if tally.retries > 0 {
         let _ = write!(line, " retry/s: {}", rate(tally.retries));
     }
+    if let Some(oldest) = interval.now.oldest {
+        let _ = write!(line, " oldest (ms): {:.2}", oldest.as_secs_f64() * 1e3);
+    }
+    if let Some(backlog) = interval.now.backlog {
+        let _ = write!(line, " backlog: {backlog}");
+    }
+    if tally.shed > 0 {
+        let _ = write!(line, " shed/s: {}", rate(tally.shed));
+    }
     line
 }
 
@@ -69,6 +78,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = errors(&mut out, "Errors by code:", &report.totals.counts.errors);
     let _ = errors(&mut out, "Errors by code during warm-up, not counted:", &report.warmup.errors);
     let _ = general(&mut out, report);
+    let _ = open_loop(&mut out, report);
     let _ = latency(&mut out, report, percentiles);
     let _ = statement_latencies(&mut out, report);
     let _ = client(&mut out, report);
@@ -106,6 +116,12 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     line("statements:", spec.protocol.clone())?;
     if let Some(encryption) = &report.encryption {
         line("encryption:", encryption.clone())?;
+    }
+    if let Some(algorithm) = &report.target.compression {
+        line("compression:", algorithm.clone())?;
+    }
+    if report.target.password_command {
+        line("password:", "by --password-command".into())?;
     }
     for sql in &report.target.init_sql {
         line("connections begin with:", sql.clone())?;
@@ -179,22 +195,68 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
     Ok(())
 }
 
+/// How the schedule of an open loop was kept.
+fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
+    let (Some(asked), Some(kept)) = (&report.spec.open_loop, &report.open_loop) else { return Ok(()) };
+    writeln!(out, "\nOpen loop:")?;
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    line("asked for:", format!("{:.2} per sec., {} arrivals", kept.asked_tps, asked.arrival))?;
+    if asked.steps.len() > 1 {
+        for step in &asked.steps {
+            line(&format!("  from {} s:", trimmed(step.start_s)), format!("{} per sec.", step.rate))?;
+        }
+    }
+    if let Some(most_s) = asked.max_lateness_s {
+        line("  skipped if later than:", format!("{most_s} s"))?;
+    }
+    let due_tps = super::per_second(kept.due as f64, report.totals.elapsed_s);
+    line("due in the window:", format!("{:<10} ({due_tps:.2} per sec.)", kept.due))?;
+    line("  done in it:", kept.done.to_string())?;
+    for (name, count) in [
+        ("  skipped, too late:", kept.shed),
+        ("  begun, ended after the window:", kept.drained),
+        ("  begun, never ended:", kept.unfinished),
+        ("  not begun at its end:", kept.not_begun),
+        ("due in the warm-up, done in it:", kept.due_in_warmup),
+        ("dropped at the end of the warm-up:", kept.dropped_from_warmup),
+    ] {
+        if count > 0 {
+            line(name, count.to_string())?;
+        }
+    }
+    line("highest backlog:", kept.highest_backlog.to_string())?;
+    let ms = |us: f64| format!("{:.3}", us / 1e3);
+    let late = &kept.lateness_us;
+    match late.count {
+        // No connection was ever free before its next transaction was due.
+        0 => Ok(()),
+        _ => line("timer late by (ms):", format!("p50 {}, p99 {}, max {}", ms(late.p50), ms(late.p99), ms(late.max))),
+    }
+}
+
 fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
-    let response = &report.latency_us.response;
-    writeln!(out, "\nLatency (ms):")?;
-    if response.count == 0 {
+    let latencies = &report.latency_us;
+    // In a closed loop the two are the same.
+    let columns = match report.open_loop {
+        Some(_) => vec![("response", &latencies.response), ("service", &latencies.service)],
+        None => vec![("", &latencies.response)],
+    };
+    let heads: String = columns.iter().map(|(head, _)| format!(" {head:<11}")).collect();
+    writeln!(out, "\n{}", format!("{:<40}{heads}", "Latency (ms):").trim_end())?;
+    if latencies.response.count == 0 {
         return writeln!(out, "    no transaction ended inside the window");
     }
-    let mut line = |name: &str, value_us: Option<f64>| {
-        let shown = value_us.map_or("unknown".to_string(), |value_us| format!("{:.3}", value_us / 1e3));
-        writeln!(out, "    {name:<36} {shown}")
+    let mut line = |name: &str, value_us: &dyn Fn(&Latency) -> Option<f64>| {
+        let shown = |latency| value_us(latency).map_or("unknown".to_string(), |us| format!("{:.3}", us / 1e3));
+        let values: String = columns.iter().map(|(_, latency)| format!(" {:<11}", shown(latency))).collect();
+        writeln!(out, "    {name:<36}{}", values.trim_end())
     };
-    line("min:", Some(response.min))?;
-    line("mean:", Some(response.mean))?;
+    line("min:", &|latency| Some(latency.min))?;
+    line("mean:", &|latency| Some(latency.mean))?;
     for &percentile in percentiles {
-        line(&format!("p{percentile}:"), response.percentile(percentile))?;
+        line(&format!("p{percentile}:"), &|latency| latency.percentile(percentile))?;
     }
-    line("max:", Some(response.max))
+    line("max:", &|latency| Some(latency.max))
 }
 
 fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result {
@@ -316,9 +378,9 @@ mod tests {
     use super::*;
     use crate::metrics::client::Usage;
     use crate::metrics::{
-        Confidence, ErrorCount, ErrorKey, Measurement, StatementLatency, Statements, Tally, Unsteady,
+        Confidence, ErrorCount, ErrorKey, Measurement, Now, OpenLoop, StatementLatency, Statements, Tally, Unsteady,
     };
-    use crate::report::{Profile, ProfileChange, Setup, Spec, Target, WorkloadOption};
+    use crate::report::{AskedOpenLoop, Profile, ProfileChange, Setup, Spec, Step, Target, WorkloadOption};
 
     fn latencies(values_us: impl Iterator<Item = u64>) -> Histogram {
         let mut latencies = Histogram::default();
@@ -340,6 +402,8 @@ mod tests {
             prepares: 101,
             turned_to_text: 0,
             errors: [(key, error)].into(),
+            due_inside: 0,
+            shed: 0,
         }
     }
 
@@ -364,7 +428,26 @@ mod tests {
 
     /// Of 64 connections over a window.
     fn report_over(elapsed_s: f64, response: Histogram) -> RunReport {
-        let spec = Spec {
+        report_of(spec(), &measurement(elapsed_s, response))
+    }
+
+    fn report_of(spec: Spec, measurement: &Measurement) -> RunReport {
+        let target = Target {
+            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
+            version: "MariaDB 10.11".into(),
+            variables: Default::default(),
+            password_command: true,
+            compression: Some("zstd".into()),
+            init_sql: Vec::new(),
+            statement_timeout_s: None,
+        };
+        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, measurement, Status::Completed);
+        report.client.host = "client".into();
+        report
+    }
+
+    fn spec() -> Spec {
+        Spec {
             workload: "oltp_read_write".into(),
             profile: Some(Profile {
                 name: "aurora-whitepaper".into(),
@@ -377,6 +460,7 @@ mod tests {
             threads: 64,
             time_s: Some(10.0),
             events: None,
+            open_loop: None,
             warmup_time_s: 0.0,
             interval_s: 1.0,
             protocol: "text".into(),
@@ -400,15 +484,11 @@ mod tests {
                 source: "command line".into(),
                 of_prepare_only: false,
             }],
-        };
-        let target = Target {
-            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
-            version: "MariaDB 10.11".into(),
-            variables: Default::default(),
-            init_sql: Vec::new(),
-            statement_timeout_s: None,
-        };
-        let measurement = Measurement {
+        }
+    }
+
+    fn measurement(elapsed_s: f64, response: Histogram) -> Measurement {
+        Measurement {
             started_at: SystemTime::UNIX_EPOCH,
             elapsed_s,
             window: tally(),
@@ -418,6 +498,7 @@ mod tests {
             away: 0,
             panicked: 0,
             response,
+            open_loop: None,
             statements: vec![StatementLatency {
                 name: "point_select".into(),
                 kind: "read",
@@ -431,10 +512,7 @@ mod tests {
             confidence: confidence(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,
-        };
-        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, &measurement, Status::Completed);
-        report.client.host = "client".into();
-        report
+        }
     }
 
     #[test]
@@ -490,6 +568,37 @@ mod tests {
     }
 
     #[test]
+    fn a_summary_of_an_open_loop_has_its_account_and_two_latencies() {
+        let late = latencies(1..=100);
+        let open_loop = OpenLoop {
+            mean_due: 12_000.0,
+            due: 11_987,
+            not_begun: 10_000,
+            highest_backlog: 10_321,
+            dropped: 12,
+            service: latencies(900..=1899),
+            lateness: late,
+        };
+        let mut measurement = measurement(10.0, latencies(1000..=2000));
+        measurement.window = Tally { due_inside: 1000, shed: 923, ..measurement.window };
+        measurement.drained = Tally { due_inside: 64, ..measurement.drained };
+        measurement.open_loop = Some(open_loop);
+        let mut spec = spec();
+        spec.open_loop = Some(AskedOpenLoop {
+            arrival: "poisson".into(),
+            steps: vec![Step { start_s: 0.0, rate: 1000.0 }, Step { start_s: 5.0, rate: 1400.0 }],
+            overload: "shed".into(),
+            max_lateness_s: Some(0.25),
+        });
+        let summary = summary(&report_of(spec, &measurement), &[50.0, 99.9]);
+        let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
+        assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");
+        insta::assert_snapshot!(of_open_loop);
+        let findings = summary.split("\nFindings:").nth(1).unwrap();
+        insta::assert_snapshot!("findings_of_an_open_loop", findings.split("    [client").next().unwrap());
+    }
+
+    #[test]
     fn a_window_of_less_than_a_second_says_nothing_of_the_clients_cpu() {
         let of_client = |elapsed_s| {
             let findings = report_over(elapsed_s, latencies(1000..=2000)).findings;
@@ -516,11 +625,19 @@ mod tests {
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
             tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
             response: None,
+            now: Now::default(),
+            due: None,
         };
         let response = latencies(1000..=2000);
         insta::assert_snapshot!(interval_line(&interval, &response, 64, 95.0), @"[ 10s 13:53:20 ] thds: 64 tps: 1000 rps: 18000 qps: 20000 (r/w/o: 14000/4000/2000) lat (ms,95%): 1.95 err/s: 0.00 reconn/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
         // The three errors are those that were retried.
+        let open = Interval {
+            now: Now { oldest: Some(Duration::from_micros(1234)), backlog: Some(17) },
+            tally: Tally { shed: 4, ..tally() },
+            ..retried.clone()
+        };
+        assert!(interval_line(&open, &response, 64, 95.0).ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"));
         let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");

@@ -21,11 +21,7 @@ pub mod simulated;
 pub mod sqlite;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use tokio::runtime::Runtime;
+use std::sync::atomic::AtomicBool;
 
 use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
@@ -281,26 +277,6 @@ fn push_escaped(value: &str, text: &mut impl Text, escape: impl Fn(u8) -> Option
     text.push_str(&value[done..]);
 }
 
-/// How often a control connection that waits looks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Waits for `work` until the user has enough of it. The connection is of no more use then.
-fn wait<T>(
-    runtime: &Runtime,
-    interrupted: &AtomicBool,
-    work: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
-    runtime.block_on(async {
-        let mut work = std::pin::pin!(work);
-        while !interrupted.load(Ordering::Relaxed) {
-            if let Ok(done) = tokio::time::timeout(LOOK, work.as_mut()).await {
-                return done;
-            }
-        }
-        Err(interruption())
-    })
-}
-
 fn interruption() -> Fault {
     Fault {
         class: FaultClass::Interrupted,
@@ -308,16 +284,6 @@ fn interruption() -> Fault {
         sqlstate: String::new(),
         message: "interrupted while waiting for an answer".into(),
     }
-}
-
-/// The runtime inside a session: one thread, ended with the session.
-fn session_runtime() -> Result<Runtime, Fault> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Fault {
-        class: FaultClass::ConnectionLost,
-        code: 0,
-        sqlstate: String::new(),
-        message: format!("no event loop could be made for a connection: {error}"),
-    })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! written straight into the packet. BEGIN, COMMIT and ROLLBACK are text, since MySQL does not prepare BEGIN. A session
 //! that the server lets prepare no more sends text from then on.
 //!
-//! Must not import: sqlx, which is for the control connection.
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -32,7 +32,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
@@ -94,6 +94,8 @@ impl MySqlSession {
         self.prepares.took_ns.push(began.elapsed().as_nanos() as u64);
         let given = call.arguments.iter().count();
         if usize::from(statement.parameters) != given {
+            // The next transaction tries it anew, and a server keeps only so many.
+            self.connection.close(statement.statement)?;
             let name = &plan.statements[call.statement].name;
             return Err(failed(format!(
                 "the server finds {} placeholders in statement `{name}`, which has {given} arguments",
