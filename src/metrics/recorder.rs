@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::outages::{Away, Outages};
 use super::{ErrorKey, Histogram, Statements, Tally};
 
 /// The measured span, in nanoseconds since the run's origin. Its end can be brought forward while workers run.
@@ -83,6 +84,19 @@ pub enum Outcome {
     Nothing,
 }
 
+/// What a sample says of its worker's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// It was there, or still is not.
+    Unchanged,
+    /// The transaction's error cost it.
+    Lost,
+    /// It was opened again, which took so long.
+    Reopened { took_ns: u64 },
+    /// The transaction is the first to commit since it was lost.
+    Back,
+}
+
 /// One transaction as a worker saw it, whether it committed or not.
 #[derive(Debug)]
 pub struct Sample<'a> {
@@ -98,12 +112,10 @@ pub struct Sample<'a> {
     pub failed_statements: Statements,
     pub retries: u32,
     pub errors: &'a [(ErrorKey, String)],
-    pub reconnects: u32,
+    pub connection: Connection,
     /// Nanoseconds that each statement took that was prepared on the way.
     pub prepares: &'a [u64],
     pub turned_to_text: bool,
-    /// How long the worker had been without a transaction since its connection was lost, if this is its first one.
-    pub outage_ns: Option<u64>,
 }
 
 /// What a shard has collected of one interval.
@@ -130,7 +142,7 @@ struct Shard {
     drained: Tally,
     statements: Vec<Histogram>,
     prepares: Histogram,
-    outages: Histogram,
+    reconnects: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
     /// Transactions of all phases that committed, and that failed.
@@ -147,7 +159,7 @@ impl Shard {
             drained: Tally::default(),
             statements: (0..statements).map(|_| Histogram::default()).collect(),
             prepares: Histogram::default(),
-            outages: Histogram::default(),
+            reconnects: Histogram::default(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
@@ -172,8 +184,8 @@ impl Shard {
                 for &took_ns in sample.prepares {
                     self.prepares.record(took_ns);
                 }
-                if let Some(outage_ns) = sample.outage_ns {
-                    self.outages.record(outage_ns);
+                if let Connection::Reopened { took_ns } = sample.connection {
+                    self.reconnects.record(took_ns);
                 }
                 &mut open.tally
             }
@@ -191,10 +203,14 @@ impl Shard {
             Outcome::Ignored => tally.ignored_transactions += 1,
             Outcome::Nothing => {}
         }
-        if !sample.errors.is_empty() || sample.reconnects > 0 {
+        match sample.connection {
+            Connection::Lost => tally.lost_connections += 1,
+            Connection::Reopened { .. } => tally.reconnects += 1,
+            Connection::Unchanged | Connection::Back => {}
+        }
+        if !sample.errors.is_empty() {
             tally.failed_statements += sample.failed_statements;
             tally.retries += u64::from(sample.retries);
-            tally.reconnects += u64::from(sample.reconnects);
             for (key, message) in sample.errors {
                 tally.add_error(key, 1, message);
             }
@@ -242,6 +258,8 @@ impl Shards {
 pub struct Recorder {
     window: Window,
     shards: Box<[Slot]>,
+    /// Locked inside a shard's lock, by the few samples that lose a connection or are the first after that.
+    away: Mutex<Away>,
 }
 
 /// What [`Recorder::finish`] hands over, beside the intervals.
@@ -250,12 +268,13 @@ pub struct Remainder {
     pub drained: Tally,
     pub statements: Vec<Histogram>,
     pub prepares: Histogram,
-    pub outages: Histogram,
+    pub reconnects: Histogram,
 }
 
 impl Recorder {
-    pub fn new(window: Window, shards: Shards) -> Recorder {
-        Recorder { window, shards: shards.0 }
+    /// Of so many `connections`, whose workers have the numbers from 0.
+    pub fn new(window: Window, shards: Shards, connections: u32) -> Recorder {
+        Recorder { window, shards: shards.0, away: Mutex::new(Away::new(connections)) }
     }
 
     pub fn window(&self) -> &Window {
@@ -269,6 +288,14 @@ impl Recorder {
         // Under the lock, so that no sample is placed by an end that is about to change; see `close`.
         let place = self.window.place(sample.end_ns);
         shard.add(place, sample);
+        match (sample.connection, place) {
+            (Connection::Lost, _) => self.away().lost(worker, sample.end_ns),
+            // Who comes back only after the window was away until its end.
+            (Connection::Back, Place::Warmup | Place::Interval(_)) => {
+                self.away().back(worker, sample.end_ns, place != Place::Warmup);
+            }
+            _ => {}
+        }
     }
 
     /// Ends the window now, unless it ended before. All shards are locked meanwhile: what was recorded before ended
@@ -323,15 +350,14 @@ impl Recorder {
             drained: Tally::default(),
             statements: Vec::new(),
             prepares: Histogram::default(),
-            outages: Histogram::default(),
+            reconnects: Histogram::default(),
         };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
-            for (sum, part) in [(&mut remainder.prepares, &shard.prepares), (&mut remainder.outages, &shard.outages)] {
-                sum.add(part);
-            }
+            remainder.prepares.add(&shard.prepares);
+            remainder.reconnects.add(&shard.reconnects);
             for (statement, latency) in shard.statements.iter().enumerate() {
                 if remainder.statements.len() <= statement {
                     remainder.statements.push(Histogram::default());
@@ -340,6 +366,15 @@ impl Recorder {
             }
         }
         remainder
+    }
+
+    /// The outages of the window, once its end is final.
+    pub fn outages(&self) -> Outages {
+        self.away().until(self.window.end_ns())
+    }
+
+    fn away(&self) -> MutexGuard<'_, Away> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A worker that panicked while it held the lock left whole counters behind, so they are still used.
@@ -367,15 +402,14 @@ mod tests {
             failed_statements: Statements::default(),
             retries: 0,
             errors: &[],
-            reconnects: 0,
+            connection: Connection::Unchanged,
             prepares: &[],
             turned_to_text: false,
-            outage_ns: None,
         }
     }
 
     fn recorder(window: Window, shards: usize) -> Recorder {
-        Recorder::new(window, Shards::new(shards, 1))
+        Recorder::new(window, Shards::new(shards, 1), 1)
     }
 
     /// Transactions by interval.
