@@ -15,6 +15,8 @@ const SHORTEST_CPU_S: f64 = 1.0;
 
 /// What attempts to connect again are called where errors name a statement.
 const CONNECT: &str = "connect";
+/// Class of the errors that make a connection pause.
+const OVERLOAD: &str = "overload";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
 
@@ -42,6 +44,7 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(errors(report));
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
+    findings.extend(overloaded(report));
     findings.extend(cut_off(report));
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
@@ -104,6 +107,22 @@ fn outages(report: &RunReport) -> String {
     text
 }
 
+/// How often the server had no more of something for a transaction of the window.
+fn refused_for_overload(report: &RunReport) -> u64 {
+    sum(&report.totals.counts, |error| error.class == OVERLOAD && error.statement != CONNECT)
+}
+
+fn overloaded(report: &RunReport) -> Option<Finding> {
+    let refused = refused_for_overload(report);
+    (refused > 0).then(|| {
+        Finding::new(
+            "overloaded",
+            format!("the server refused {refused} statements since it had no more of what it limits"),
+            "each cost its connection a pause of up to 2 s, and the rates are lower for it; raise the limit that the error names",
+        )
+    })
+}
+
 /// In a closed loop a connection is always inside a transaction, so the latencies of all that ended in the window add up
 /// to connections x window (Little's law), but for what was still in flight at its end.
 fn cut_off(report: &RunReport) -> Option<Finding> {
@@ -113,9 +132,10 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     let ended = response.count + counts.failed_transactions + counts.ignored_transactions;
     let in_latencies_s = response.mean * ended as f64 / 1e6;
     let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
-    // Connections that find no event left are idle, and lost ones are away; neither is cut off.
+    // Connections that find no event left are idle, lost ones are away, refused ones pause; none of it is cut off.
     if report.spec.events.is_some()
         || were_away(report)
+        || refused_for_overload(report) > 0
         || response.count == 0
         || in_latencies_s >= CUT_OFF_LIMIT * available_s
     {
