@@ -3,7 +3,7 @@
 //! Invariant: a password lives only in a [`Secret`], which has no way to be printed or serialised by accident.
 //! A leaf: must not import any other module of the crate.
 
-use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -296,7 +296,8 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
     if !database.is_empty() {
         address.database = database;
     }
-    for (name, value) in parameters(url)? {
+    refuse_repeated(url)?;
+    for (name, value) in url.query_pairs() {
         match name.as_ref() {
             "socket" if value.is_empty() => {
                 return Err(SpecError::Value {
@@ -325,15 +326,13 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
     Ok(address)
 }
 
-/// What stands behind the `?`. Of a parameter that is given twice nobody knows which one counts.
-fn parameters(url: &Url) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, SpecError> {
-    let parameters: Vec<_> = url.query_pairs().collect();
-    for (index, (name, _)) in parameters.iter().enumerate() {
-        if parameters[..index].iter().any(|(before, _)| before == name) {
-            return Err(SpecError::Repeated(name.to_string()));
-        }
+/// Of a parameter that is given twice nobody knows which one counts.
+fn refuse_repeated(url: &Url) -> Result<(), SpecError> {
+    let mut seen = BTreeSet::new();
+    match url.query_pairs().find(|(name, _)| !seen.insert(name.to_string())) {
+        Some((name, _)) => Err(SpecError::Repeated(name.into_owned())),
+        None => Ok(()),
     }
-    Ok(parameters)
 }
 
 /// An IPv6 address stands in brackets in a URL, and without them everywhere else.
@@ -357,7 +356,8 @@ const LONGEST_SIMULATED: Duration = Duration::from_secs(31_536_000);
 fn parse_simulated(url: &Url) -> Result<Simulation, SpecError> {
     let mut simulation = Simulation::default();
     let (mut stall_at, mut stall_for) = (None, None);
-    for (name, value) in parameters(url)? {
+    refuse_repeated(url)?;
+    for (name, value) in url.query_pairs() {
         let duration = |name| {
             let duration = humantime::parse_duration(&value).ok().filter(|&duration| duration <= LONGEST_SIMULATED);
             duration.ok_or_else(|| SpecError::Value {
