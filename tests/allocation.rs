@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use oltpbench::metrics::{Outcome, Recorder, Sample, Shards, Statements, Window};
+use oltpbench::metrics::{Connection, Outcome, Recorder, Sample, Shards, Statements, Window};
 use oltpbench::spec::{Protocol, TargetAddress};
 use oltpbench::target::mysql::{MySqlSession, MySqlTarget};
 use oltpbench::target::{Fault, Session, Target};
@@ -169,7 +169,7 @@ fn rows_allocate_once_only() {
 fn recording_allocates_nothing_however_often_its_slices_are_taken() {
     let window = Window::new(0, u64::MAX, 1_000_000_000);
     let slice_ns = window.slice_ns();
-    let recorder = Recorder::new(window, Shards::new(2, 1));
+    let recorder = Recorder::new(window, Shards::new(2, 1), 1);
     let latencies = [(0, 1_000), (0, 2_000)];
     let mut taken = 0;
     let before = ALLOCATIONS.get();
@@ -186,10 +186,9 @@ fn recording_allocates_nothing_however_often_its_slices_are_taken() {
                 failed_statements: Statements::default(),
                 retries: 0,
                 errors: &[],
-                reconnects: 0,
+                connection: Connection::Unchanged,
                 prepares: &[300],
                 turned_to_text: false,
-                outage_ns: None,
             };
             recorder.record(worker, &sample);
         }

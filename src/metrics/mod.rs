@@ -2,6 +2,7 @@
 //!
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
 //! * [`histogram`]: latencies and their percentiles.
+//! * [`outages`]: how long connections were without a transaction.
 //! * [`series`]: those intervals in order, and their sums.
 //! * [`blocks`]: the window cut in another way, for what follows.
 //! * [`statistics`]: how far the figures can be trusted, and whether the run was steady.
@@ -14,6 +15,7 @@
 pub mod blocks;
 pub mod client;
 pub mod histogram;
+pub mod outages;
 pub mod recorder;
 pub mod series;
 pub mod server;
@@ -23,7 +25,8 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 pub use histogram::Histogram;
-pub use recorder::{Outcome, Paced, Recorder, Sample, Shards, Window};
+pub use outages::Outages;
+pub use recorder::{Connection, Outcome, Paced, Recorder, Sample, Shards, Window};
 pub use series::{Interval, Now, Series};
 pub use statistics::{Bounds, Confidence, Unsteady};
 
@@ -89,6 +92,8 @@ pub struct Tally {
     pub failed_transactions: u64,
     /// Those given up for an error that is no failure.
     pub ignored_transactions: u64,
+    /// Connections that broke or had to be left, and those that were opened again.
+    pub lost_connections: u64,
     pub reconnects: u64,
     /// Statements prepared on the way; in no count of statements.
     pub prepares: u64,
@@ -109,6 +114,7 @@ impl Tally {
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
         self.ignored_transactions += more.ignored_transactions;
+        self.lost_connections += more.lost_connections;
         self.reconnects += more.reconnects;
         self.prepares += more.prepares;
         self.turned_to_text += more.turned_to_text;
@@ -190,10 +196,10 @@ pub struct Measurement {
     pub statements: Vec<StatementLatency>,
     /// What it took to prepare statements inside the window; a part of what their first executions took.
     pub prepares: Histogram,
-    /// From the loss of a connection to the end of its worker's next transaction, of those that ended in the window.
-    pub outages: Histogram,
-    /// What it took to open each connection, before the run.
+    pub outages: Outages,
+    /// What it took to open each connection before the run, and to open one again inside the window.
     pub connects: Histogram,
+    pub reconnects: Histogram,
     /// Version and cipher of TLS; `None` for connections without it.
     pub encryption: Option<String>,
     pub series: Vec<Interval>,
