@@ -299,8 +299,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.ended_transactions() == 0;
         if (self.running == 0 || self.used_up_since.is_some()) && self.used_up() && nothing_after {
-            // The events were used up inside the window: it ends with the last of them.
-            recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
+            // The events were used up inside the window: it ends with the last of them, but holds all that was due.
+            let last_due_ns = self.progress.as_ref().and_then(Progress::last_due_ns);
+            recorder.cut(recorder.last_end_ns().max(last_due_ns).map_or(u64::MAX, |last_ns| last_ns + 1));
         }
         // Without a limit of time it may still be open, if all workers died.
         recorder.cut(self.shared.clock.now_ns());

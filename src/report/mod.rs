@@ -277,7 +277,7 @@ pub struct OpenLoop {
     /// Transactions that ended in the window and were due in the warm-up: they are in `totals` and in the service time,
     /// not in the response time.
     pub due_in_warmup: u64,
-    /// Transactions due in the warm-up that had not begun when it ended, and were dropped.
+    /// Transactions due in the warm-up that were skipped, or had not begun when it ended.
     pub dropped_from_warmup: u64,
     /// How late a transaction began though a connection was free and waited for it: the error of the timer.
     pub lateness_us: Latency,
@@ -358,11 +358,12 @@ pub struct SeriesEntry {
     pub reconnects: u64,
     /// All errors of the interval, retried ones included; the err/s of its line leaves out the `retries`.
     pub errors: u64,
-    /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun at its end.
+    /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun when
+    /// its line was made.
     pub due: Option<u64>,
     pub shed: Option<u64>,
     pub backlog: Option<u64>,
-    /// Age of the oldest transaction in flight at the interval's end; `None` where there is none.
+    /// Age of the oldest transaction in flight when the interval's line was made; `None` where there is none.
     pub oldest_us: Option<f64>,
     /// Response times; `None` where no transaction ended in the interval.
     pub mean_us: Option<f64>,
@@ -508,7 +509,7 @@ impl OpenLoop {
             not_begun: open_loop.not_begun,
             highest_backlog: open_loop.highest_backlog,
             due_in_warmup: window.ended_transactions().saturating_sub(window.due_inside),
-            dropped_from_warmup: open_loop.dropped,
+            dropped_from_warmup: open_loop.dropped + measurement.warmup.shed,
             lateness_us: Latency::new(&open_loop.lateness),
         })
     }

@@ -222,7 +222,7 @@ fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
         ("  begun, never ended:", kept.unfinished),
         ("  not begun at its end:", kept.not_begun),
         ("due in the warm-up, done in it:", kept.due_in_warmup),
-        ("dropped at the end of the warm-up:", kept.dropped_from_warmup),
+        ("due in the warm-up and dropped:", kept.dropped_from_warmup),
     ] {
         if count > 0 {
             line(name, count.to_string())?;

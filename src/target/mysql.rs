@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use self::connection::{Connection, Endpoint};
 pub use self::session::MySqlSession;
@@ -142,9 +143,18 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
+        let address = &self.endpoint.address;
         let connection = Connection::open(&self.endpoint)?;
-        connection.limit_silence(self.endpoint.address.statement_timeout)?;
-        MySqlSession::new(connection, Arc::clone(&self.statements))
+        // What a session asks first belongs to connecting, and so does how long that may take.
+        connection.limit_silence(Some(address.connect_timeout))?;
+        let began = Instant::now();
+        let session = MySqlSession::new(connection, Arc::clone(&self.statements), address.statement_timeout);
+        session.map_err(|fault| match fault.class {
+            FaultClass::ConnectionLost if fault.code == 0 && began.elapsed() >= address.connect_timeout => {
+                silent(address)
+            }
+            _ => fault,
+        })
     }
 
     fn descriptors_per_session(&self) -> u64 {

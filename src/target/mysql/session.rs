@@ -7,7 +7,7 @@
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::connection::Connection;
 use crate::spec::Protocol;
@@ -58,8 +58,13 @@ pub struct MySqlSession {
 }
 
 impl MySqlSession {
-    /// Refuses a connection on which the plan's writes would never be committed.
-    pub fn new(mut connection: Connection<'static>, statements: Arc<Statements>) -> Result<MySqlSession, Fault> {
+    /// Refuses a connection on which the plan's writes would never be committed. From then on a statement may take as long
+    /// as `statement_timeout` says.
+    pub fn new(
+        mut connection: Connection<'static>,
+        statements: Arc<Statements>,
+        statement_timeout: Option<Duration>,
+    ) -> Result<MySqlSession, Fault> {
         let plan = &statements.plan;
         if plan.writes() && !plan.transaction.begin && !autocommits(&mut connection)? {
             return Err(failed(
@@ -72,6 +77,7 @@ impl MySqlSession {
             true => Literals::MySql,
             false => Literals::MySqlNoBackslashEscapes,
         };
+        connection.limit_silence(statement_timeout)?;
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
         let protocol = statements.protocol;
         Ok(MySqlSession { connection, statements, protocol, literals, prepared, prepares: Prepares::default() })
