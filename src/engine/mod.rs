@@ -3,6 +3,7 @@
 //! * [`run`]: one measurement, from connecting to draining.
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
+//! * [`sent`]: what each worker has sent so far.
 //! * [`counters`]: the server's own counters over the window.
 //! * [`descriptors`]: the limit of open files.
 //! * [`load`]: prepare, prewarm, cleanup.
@@ -18,6 +19,7 @@ mod descriptors;
 pub mod load;
 pub mod run;
 mod schedule;
+mod sent;
 mod tables;
 mod worker;
 

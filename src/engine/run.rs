@@ -4,13 +4,14 @@
 //! read, so no phase needs a message: a transaction belongs to the phase in which it ends. A worker that hangs keeps
 //! neither an interval line nor the end of the run waiting: after the drain's deadline it is left behind and counted.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Progress, Schedule, Tickets};
+use super::sent::Sent;
 use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
@@ -83,6 +84,7 @@ pub fn run<T: Target>(
     refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
     let schedule = spec.open_loop.as_ref().map(|open_loop| Schedule::new(open_loop, spec));
+    let kinds = worker::rollback_index(&plan) + 1;
     let shared = Arc::new(Shared {
         target,
         plan,
@@ -95,10 +97,13 @@ pub fn run<T: Target>(
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
         begun: (0..spec.threads).map(|_| Begun::default()).collect(),
+        sent: (0..spec.threads).map(|_| Sent::new(kinds)).collect(),
+        lost: AtomicU64::new(0),
+        reconnects: AtomicU64::new(0),
         recorder: OnceLock::new(),
     });
-    let (measured, server) =
-        counters::beside(server, &shared, |reader| connect_and_measure(&shared, spec, reader, observer, interrupted));
+    let measure = |reader: Option<&counters::Reader>| connect_and_measure(&shared, spec, reader, observer, interrupted);
+    let (measured, server) = counters::beside(server, spec.server_interval, &shared, measure);
     measured.map(|(measurement, ending)| (Measurement { server, ..measurement }, ending))
 }
 
@@ -441,6 +446,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             started_at: self.started_at.min(SystemTime::now()),
             elapsed_s: window.length_ns() as f64 / 1e9,
             window: series.tally,
+            sent: (0..=worker::rollback_index(&self.shared.plan)).map(|kind| worker::sent(self.shared, kind)).sum(),
             warmup: remainder.warmup,
             drained: remainder.drained,
             // One that is still being connected again has no transaction to end.
@@ -562,6 +568,7 @@ mod tests {
             open_loop: None,
             warmup_time: Duration::ZERO,
             interval: Duration::from_millis(10),
+            server_interval: None,
             seed: 1,
             max_retries: 0,
             connect_concurrency: 32,

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::schedule::{Arrivals, Progress, Schedule, Tickets};
+use super::sent::Sent;
 use crate::metrics::{ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
@@ -64,6 +65,11 @@ pub(super) struct Shared<T> {
     pub(super) never_back: AtomicU32,
     /// Of each worker.
     pub(super) begun: Box<[Begun]>,
+    /// What each worker has sent, by [`sent`]'s numbers.
+    pub(super) sent: Box<[Sent]>,
+    /// Connections that broke so far, and attempts to connect again.
+    pub(super) lost: AtomicU64,
+    pub(super) reconnects: AtomicU64,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -205,7 +211,8 @@ impl<'a, T: Target> Worker<'a, T> {
         let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
-            let mut attempt = Attempt::new(session, plan, &mut self.latencies, self.shared.clock, start_ns);
+            let counts = &self.shared.sent[self.number as usize];
+            let mut attempt = Attempt::new(session, plan, counts, &mut self.latencies, self.shared.clock, start_ns);
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
             lost = attempt.give_up(&fault, &mut self.errors);
@@ -224,6 +231,7 @@ impl<'a, T: Target> Worker<'a, T> {
         session.take_prepares(&mut self.prepares);
         if lost {
             self.session = None;
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
             self.lost_ns.get_or_insert(end_ns);
         } else if outcome == Outcome::Committed
             && let Some(lost_ns) = self.lost_ns.take()
@@ -285,6 +293,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 std::thread::sleep(pause.mul_f64(rand::random_range(0.5..=1.0)).min(left));
             }
             self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE)));
+            self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
             match self.shared.target.connect() {
                 Ok(session) => {
                     self.session = Some(session);
@@ -314,6 +323,8 @@ fn wake_promptly() {
 struct Attempt<'a, S> {
     session: &'a mut S,
     plan: &'a Plan,
+    /// Counts of the whole run.
+    counts: &'a Sent,
     latencies: &'a mut Vec<(u16, u64)>,
     clock: Clock,
     now_ns: u64,
@@ -327,11 +338,22 @@ impl<'a, S: Session> Attempt<'a, S> {
     fn new(
         session: &'a mut S,
         plan: &'a Plan,
+        counts: &'a Sent,
         latencies: &'a mut Vec<(u16, u64)>,
         clock: Clock,
         now_ns: u64,
     ) -> Attempt<'a, S> {
-        Attempt { session, plan, latencies, clock, now_ns, sent: Statements::default(), open: false, current: 0 }
+        Attempt {
+            session,
+            plan,
+            counts,
+            latencies,
+            clock,
+            now_ns,
+            sent: Statements::default(),
+            open: false,
+            current: 0,
+        }
     }
 
     fn answered(&mut self) {
@@ -347,6 +369,7 @@ impl<'a, S: Session> Attempt<'a, S> {
         let mut lost = fault.class.ends_session();
         if self.open && !lost {
             self.sent.other += 1;
+            self.counts.count(rollback_index(self.plan));
             if let Err(fault) = self.session.rollback() {
                 errors.push(error("ROLLBACK", &fault));
                 // A session whose transaction cannot be ended must not go on inside it.
@@ -364,6 +387,7 @@ impl<S: Session> Player for Attempt<'_, S> {
     fn begin(&mut self, writes: bool) -> Result<(), Fault> {
         self.current = begin_index(self.plan);
         self.sent.other += 1;
+        self.counts.count(self.current);
         self.session.begin(writes)?;
         self.open = true;
         self.answered();
@@ -377,6 +401,7 @@ impl<S: Session> Player for Attempt<'_, S> {
             Kind::Write => self.sent.writes += 1,
             Kind::Other => self.sent.other += 1,
         }
+        self.counts.count(self.current);
         self.session.execute(call)?;
         self.answered();
         Ok(())
@@ -385,6 +410,7 @@ impl<S: Session> Player for Attempt<'_, S> {
     fn commit(&mut self) -> Result<(), Fault> {
         self.current = commit_index(self.plan);
         self.sent.other += 1;
+        self.counts.count(self.current);
         self.session.commit()?;
         self.open = false;
         self.answered();
@@ -399,6 +425,16 @@ pub(super) fn begin_index(plan: &Plan) -> usize {
 
 pub(super) fn commit_index(plan: &Plan) -> usize {
     plan.statements.len() + 1
+}
+
+/// ROLLBACK is counted, and not timed.
+pub(super) fn rollback_index(plan: &Plan) -> usize {
+    plan.statements.len() + 2
+}
+
+/// How often all workers have sent the statement of this number so far.
+pub(super) fn sent<T>(shared: &Shared<T>, statement: usize) -> u64 {
+    shared.sent.iter().map(|sent| sent.get(statement)).sum()
 }
 
 pub(super) fn statement_name(plan: &Plan, index: usize) -> &str {

@@ -173,6 +173,8 @@ pub struct Measurement {
     /// `window` they add up to all that the server saw.
     pub warmup: Tally,
     pub drained: Tally,
+    /// Statements of all kinds that were sent in the whole run, as the workers counted them.
+    pub sent: u64,
     /// Connections whose transaction had not ended when the program stopped waiting.
     pub unfinished: u32,
     /// Connections that were lost and not back when the run was over.

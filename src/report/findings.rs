@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, ErrorEntry, RunReport, Status};
+use super::{Counts, ErrorEntry, RunReport, Server, Status};
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -50,6 +50,7 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
     findings.extend(client(report));
+    findings.extend(report.server.as_ref().and_then(Server::finding));
     findings
 }
 
@@ -258,6 +259,23 @@ fn ending(report: &RunReport) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// What the workers sent must all be in the report, unless some of them were left behind.
+pub(super) fn unaccounted(report: &RunReport, sent: u64) -> Option<Finding> {
+    let spans = [&report.warmup, &report.totals.counts, &report.drained];
+    let each = spans.map(|span| {
+        let failed = &span.failed_attempts;
+        span.queries + failed.reads + failed.writes + failed.other
+    });
+    let reported: u64 = each.iter().sum();
+    (reported != sent && report.unfinished == 0 && report.panicked == 0).then(|| {
+        Finding::new(
+            "statements-unaccounted",
+            format!("{sent} statements were sent in the whole run, and {reported} are counted in this report"),
+            "this is a fault of oltpbench itself; please report it, and do not use these figures",
+        )
+    })
 }
 
 pub(super) fn server_unknown(reason: &str) -> Finding {

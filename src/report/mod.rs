@@ -6,12 +6,14 @@
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
 //! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`server`]: the server's own counters beside ours.
 //! * [`text`]: a run's report for a terminal.
 //!
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod check;
 pub mod findings;
+pub mod server;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -32,6 +34,7 @@ use crate::metrics::server::Counters;
 use crate::metrics::{ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally};
 
 pub use findings::Finding;
+pub use server::Server;
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -342,15 +345,6 @@ pub struct SeriesEntry {
     pub max_us: Option<f64>,
 }
 
-/// The server's own counters: what they rose by from just after the window's start to just after its end, for all that the
-/// server did, with what was in flight at those moments.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Server {
-    pub elapsed_s: f64,
-    /// By the server's names; those that did not rise are left out.
-    pub counters: BTreeMap<String, u64>,
-}
-
 /// What the caller knows of a run beside its measurement.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -395,6 +389,7 @@ impl RunReport {
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
+        report.findings.extend(findings::unaccounted(&report, measurement.sent));
         if let Some(Counters::Unknown(reason)) = &measurement.server {
             report.findings.push(findings::server_unknown(reason));
         }
@@ -572,15 +567,6 @@ impl SeriesEntry {
             p95_us: response.map(|response| response.p95_us),
             p99_us: response.map(|response| response.p99_us),
             max_us: response.map(|response| response.max_us),
-        }
-    }
-}
-
-impl Server {
-    fn new(counters: &Counters) -> Option<Server> {
-        match counters {
-            Counters::Known { elapsed_s, rises } => Some(Server { elapsed_s: *elapsed_s, counters: rises.clone() }),
-            Counters::Unknown(_) => None,
         }
     }
 }

@@ -127,6 +127,10 @@ pub trait Control {
     fn facts(&mut self) -> Result<Facts, Fault>;
     /// The server's counters since its start, those that only rise, by the server's names.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
+    /// How those count statements; `None` if they do not.
+    fn counting(&self) -> Option<&'static Counting> {
+        None
+    }
     /// What would go wrong with a run of this demand where [`Control::facts`] are `facts`; whether its tables are there
     /// and hold what they must is not looked at.
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
@@ -136,6 +140,18 @@ pub trait Control {
     }
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
+}
+
+/// How a server's counters count the statements of its clients.
+pub struct Counting {
+    /// The counter of a statement of this text, if it has one that counts nothing else.
+    pub of: fn(&str) -> Option<&'static str>,
+    /// The counter of all statements.
+    pub all: &'static str,
+    /// The counter of executions that had to begin anew, and were counted twice by their kind.
+    pub again: &'static str,
+    /// Those that tell how the server does while it works.
+    pub series: &'static [&'static str],
 }
 
 /// A database that can be prepared and cleaned up.
