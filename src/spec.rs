@@ -3,6 +3,7 @@
 //! Invariant: a password lives only in a [`Secret`], which has no way to be printed or serialised by accident.
 //! A leaf: must not import any other module of the crate.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -188,6 +189,8 @@ pub enum SpecError {
     Scheme(String),
     #[error("the target URL has an unknown parameter `{name}`; {scheme} takes {known}")]
     Parameter { scheme: &'static str, name: String, known: &'static str },
+    #[error("the target URL has the parameter `{0}` more than once; give it once")]
+    Repeated(String),
     #[error("the target URL's `{name}` is `{value}`, which is not {wanted}")]
     Value { name: &'static str, value: String, wanted: &'static str },
     #[error("the target URL has an `@` or `#` where none belongs; write such characters of a password as %40 and %23")]
@@ -293,8 +296,16 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
     if !database.is_empty() {
         address.database = database;
     }
+    refuse_repeated(url)?;
     for (name, value) in url.query_pairs() {
         match name.as_ref() {
+            "socket" if value.is_empty() => {
+                return Err(SpecError::Value {
+                    name: "socket",
+                    value: String::new(),
+                    wanted: "the path of a Unix socket",
+                });
+            }
             "socket" => address.socket = Some(PathBuf::from(value.into_owned())),
             "ssl-mode" => {
                 address.ssl_mode = SslMode::parse(&value).ok_or(SpecError::Value {
@@ -313,6 +324,15 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
         }
     }
     Ok(address)
+}
+
+/// Of a parameter that is given twice nobody knows which one counts.
+fn refuse_repeated(url: &Url) -> Result<(), SpecError> {
+    let mut seen = BTreeSet::new();
+    match url.query_pairs().find(|(name, _)| !seen.insert(name.to_string())) {
+        Some((name, _)) => Err(SpecError::Repeated(name.into_owned())),
+        None => Ok(()),
+    }
 }
 
 /// An IPv6 address stands in brackets in a URL, and without them everywhere else.
@@ -336,6 +356,7 @@ const LONGEST_SIMULATED: Duration = Duration::from_secs(31_536_000);
 fn parse_simulated(url: &Url) -> Result<Simulation, SpecError> {
     let mut simulation = Simulation::default();
     let (mut stall_at, mut stall_for) = (None, None);
+    refuse_repeated(url)?;
     for (name, value) in url.query_pairs() {
         let duration = |name| {
             let duration = humantime::parse_duration(&value).ok().filter(|&duration| duration <= LONGEST_SIMULATED);
@@ -542,6 +563,10 @@ mod tests {
             ("mysql://u:hunter2@h:99999/d", "not a URL"),
             ("mysql://u:hunter2%FF@h/d", "UTF-8"),
             ("mysql://h/d?ssl-mode=maybe", "disabled, preferred, required, verify-ca or verify-identity"),
+            ("mysql://u:hunter2@h/d?socket=", "path of a Unix socket"),
+            ("mysql://h/d?ssl-mode=required&ssl-mode=disabled", "`ssl-mode` more than once"),
+            ("mysql://h/d?ssl-mode=required&ssl-mode=required", "`ssl-mode` more than once"),
+            ("mysql://h/d?socket=/a&socket=/b", "`socket` more than once"),
             ("sqlite:", "needs a file"),
             ("sqlite::memory:", "needs a file"),
             ("sqlite://:memory:", "needs a file"),
@@ -553,6 +578,7 @@ mod tests {
             ("simulated:?service-time=fast", "a duration such as"),
             ("simulated:?stall-at=600000000000y&stall-for=1s", "at most a year"),
             ("simulated:?stall-at=1s", "stall-for"),
+            ("simulated:?service-time=1ms&service-time=2ms", "`service-time` more than once"),
             ("nonsense", "not a URL"),
         ] {
             let message = TargetAddress::parse(url).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use oltpbench::metrics::{Outcome, Recorder, Sample, Shards, Statements, Window};
+use oltpbench::metrics::{Connection, Outcome, Recorder, Sample, Shards, Statements, Window};
 use oltpbench::spec::{Protocol, TargetAddress};
 use oltpbench::target::mysql::{MySqlSession, MySqlTarget};
 use oltpbench::target::{Fault, Session, Target};
@@ -168,7 +168,7 @@ fn rows_allocate_once_only() {
 #[test]
 fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
     const INTERVAL_NS: u64 = 1_000_000_000;
-    let recorder = Recorder::new(Window::new(0, u64::MAX, INTERVAL_NS), Shards::new(2, 1));
+    let recorder = Recorder::new(Window::new(0, u64::MAX, INTERVAL_NS), Shards::new(2, 1), 1);
     let latencies = [(0, 1_000), (0, 2_000)];
     let mut taken = 0;
     let before = ALLOCATIONS.get();
@@ -185,10 +185,9 @@ fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
                 failed_statements: Statements::default(),
                 retries: 0,
                 errors: &[],
-                reconnects: 0,
+                connection: Connection::Unchanged,
                 prepares: &[300],
                 turned_to_text: false,
-                outage_ns: None,
             };
             recorder.record(worker, &sample);
         }

@@ -58,7 +58,14 @@ fn a_user_of_sysbench_is_shown_the_way() {
     for (arguments, advice) in [
         (["run", "--max-time=5"], "use --time"),
         (["run", "--num_threads=5"], "use --threads"),
+        (["run", "--oltp-range-size=5"], "use --range-size"),
         (["run", "--oltp-table-size=5"], "use --table-size"),
+        (["run", "--oltp_dist_type=special"], "use --rand-type"),
+        (["run", "--mysql-ssl-ca=ca.pem"], "use --ssl-ca"),
+        (["run", "--mysql-debug"], "sysbench's --mysql-debug has no counterpart here; leave it out"),
+        (["run", "--db-driver=mysql"], "the --url says what is measured"),
+        (["run", "--pgsql-host=h"], "knows no PostgreSQL"),
+        (["run", "--tables-size=5"], "'--table-size'"),
         (["run", "--mysql-password=hunter2"], "use OLTPBENCH_PASSWORD"),
         (["run", "mysql://u:hunter2@127.0.0.1:1/d"], "mysql://u:***@127.0.0.1:1/d"),
         (["run", "--mode=mysql://u:hunter2@127.0.0.1:1/d"], "u:***@"),
@@ -70,10 +77,30 @@ fn a_user_of_sysbench_is_shown_the_way() {
         assert!(message.contains(advice) && !message.contains("hunter2"), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
+    let message = fail(2, &["run", "--url", "simulated:", "--mysql_host=h"]);
+    assert!(message.contains("sysbench's --mysql-host is called --host here"), "{message}");
+    // Advice is on what is wrong, not on what else was given.
+    let message = fail(2, &["run", "--mysql-host=h", "--threads=0"]);
+    assert!(message.contains("1..=100000") && !message.contains("sysbench"), "{message}");
     for arguments in [["--mode", "oltp_insert"], ["--workload", "insert"]] {
         let report = report(&[&["run", "--url", "simulated:", "--events", "3"], &arguments[..]].concat());
         assert_eq!(report["spec"]["workload"], "oltp_insert");
         assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
+    }
+}
+
+#[test]
+fn every_built_in_workload_is_a_mode() {
+    let help = succeed(&["run", "--help"]);
+    let refusal = fail(2, &["run", "--mode", "nonsense"]);
+    let list = succeed(&["workloads", "list"]);
+    for workload in list.lines().filter_map(|line| line.split_whitespace().next()) {
+        let mode = workload.trim_start_matches("oltp_").replace('_', "-");
+        assert!(help.contains(&mode) && refusal.contains(&mode), "{mode}: {help}\n{refusal}");
+        for name in [&mode, workload] {
+            let report = report(&["run", "--url", "simulated:", "--events", "3", "--time", "0", "--mode", name]);
+            assert_eq!(report["spec"]["workload"], workload);
+        }
     }
 }
 
@@ -93,6 +120,14 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--max-error-rate", "200", "between 0 and 100"),
         ("--url", "postgres://h/d", "mysql://"),
         ("--url", "mysql://user:hunter2@h:port/d", "not a URL"),
+        ("--url", "mysql://h/d?socket=", "path of a Unix socket"),
+        ("--url", "mysql://h/d?ssl-mode=required&ssl-mode=disabled", "`ssl-mode` more than once"),
+        ("--url", "mysql://h/d?sslmode=required", "unknown parameter `sslmode`"),
+        ("--ignore-errors", "1213,,1062", "`` is no code; give those from 1 to 65535"),
+        ("--ignore-errors", "1213,", "`` is no code"),
+        ("--ignore-errors", "-1", "`-1` is no code"),
+        ("--ignore-errors", "0", "`0` is no code"),
+        ("--ignore-errors", "99999999999999999999", "`99999999999999999999` is no code"),
         ("--json", "/nowhere/run.json", "/nowhere/run.json"),
         ("--json", "-", "/dev/stdout"),
         ("--json", "", "/dev/stdout"),

@@ -59,7 +59,7 @@ impl CliError {
                     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
                 }
                 _ => {
-                    let (said, advice) = (one_line(&error.to_string()), options::advice(args));
+                    let (said, advice) = (one_line(&error.to_string()), options::advice(args, &error));
                     match advice.is_empty() {
                         true => say(&said, 2),
                         // clap's own tip would only be a likely spelling.

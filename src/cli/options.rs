@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
@@ -288,8 +289,8 @@ fn read_password(file: &std::path::Path) -> Result<Secret, CliError> {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Workload")]
 pub(super) struct WorkloadArgs {
-    /// Short for a workload: read-only is oltp_read_only, and so on [default: read-only]
-    #[arg(long, value_name = "MODE", conflicts_with = "workload")]
+    // What it says is in `mode_help`.
+    #[arg(long, value_name = "MODE", conflicts_with = "workload", help = mode_help())]
     mode: Option<String>,
     /// A workload's name (see `oltpbench workloads list`) or its YAML file
     #[arg(long, value_name = "NAME|FILE")]
@@ -620,12 +621,18 @@ fn parse_ignored_errors(text: &str) -> Result<IgnoredErrors, String> {
     if text == "all" {
         return Ok(IgnoredErrors::All);
     }
-    let codes = text.split(',').map(str::trim).filter(|code| !code.is_empty()).map(str::parse);
-    codes
-        .collect::<Result<_, _>>()
-        .map(IgnoredErrors::These)
-        .map_err(|_| "give codes, such as 1062,3024, or all".into())
+    let code = |text: &str| match text.trim().parse() {
+        Ok(code) if ERROR_CODES.contains(&code) => Ok(code),
+        _ => Err(format!("`{}` is no code; give those from 1 to {}, such as 1062,3024, or all", text.trim(), u16::MAX)),
+    };
+    match text {
+        "" => Ok(IgnoredErrors::These(Vec::new())),
+        list => list.split(',').map(code).collect::<Result<_, _>>().map(IgnoredErrors::These),
+    }
 }
+
+/// MySQL's protocol has 16 bits for a code, and SQLite's are smaller.
+const ERROR_CODES: std::ops::RangeInclusive<i64> = 1..=u16::MAX as i64;
 
 fn parse_json_file(text: &str) -> Result<PathBuf, String> {
     match text {
@@ -671,7 +678,7 @@ pub(super) struct Choice {
 impl Choice {
     pub(super) fn of(args: &[String]) -> Result<Choice, CliError> {
         let name = match (value_of(args, "--workload"), value_of(args, "--mode")) {
-            (Some(workload), _) if modes().contains(&workload) => workload_of_mode(&workload)?,
+            (Some(workload), _) if modes().iter().any(|(mode, _)| *mode == workload) => workload_of_mode(&workload)?,
             (Some(workload), _) => workload,
             (None, mode) => workload_of_mode(mode.as_deref().unwrap_or("read-only"))?,
         };
@@ -826,7 +833,7 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 14] = [
+const SYSBENCH_NAMES: [(&str, &str); 35] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
@@ -841,22 +848,77 @@ const SYSBENCH_NAMES: [(&str, &str); 14] = [
     ("--oltp-write-only", "use --mode write-only"),
     ("--histogram", "use --json, whose report holds the whole histogram"),
     ("--validate", "there is no validation yet"),
+    ("--tx-rate", "use --rate"),
+    ("--mysql-ssl-ca", "use --ssl-ca"),
+    ("--mysql-ssl-cert", "use --ssl-cert"),
+    ("--mysql-ssl-key", "use --ssl-key"),
+    ("--mysql-dry-run", "use --url simulated:"),
+    ("--config-file", "give its options on the command line"),
+    ("--report-checkpoints", "use --json, whose report holds every interval"),
+    ("--seed-rng", "use --rand-seed"),
+    ("--init-rng", "use --rand-seed"),
+    ("--oltp-dist-type", "use --rand-type"),
+    ("--oltp-dist-iter", "use --rand-spec-iter"),
+    ("--oltp-dist-pct", "use --rand-spec-pct"),
+    ("--oltp-dist-res", "use --rand-spec-res"),
+    ("--oltp-test-mode", "use --mode, and --skip-trx for nontrx"),
+    ("--pgsql-host", NO_POSTGRES),
+    ("--pgsql-port", NO_POSTGRES),
+    ("--pgsql-user", NO_POSTGRES),
+    ("--pgsql-password", NO_POSTGRES),
+    ("--pgsql-db", NO_POSTGRES),
+    ("--pgsql-sslmode", NO_POSTGRES),
+    ("--reconnect", "leave it out: a connection is kept for as long as it works"),
 ];
 
-/// Advice on a wrong command line that clap cannot give, or an empty text.
-pub(super) fn advice(args: &[String]) -> String {
-    let name = |arg: &String| arg.split('=').next().unwrap_or_default().to_string();
-    let known = |arg: &String| SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name(arg)).copied();
-    if let Some((theirs, ours)) = args.iter().find_map(known) {
-        return format!("instead of sysbench's {theirs}, {ours}");
+const NO_POSTGRES: &str = "measure a MySQL-compatible database or SQLite: oltpbench knows no PostgreSQL";
+
+/// sysbench's names that are accepted too, which a message of clap does not repeat.
+const SYSBENCH_ALIASES: [(&str, &str); 6] = [
+    ("--mysql-host", "--host"),
+    ("--mysql-port", "--port"),
+    ("--mysql-user", "--user"),
+    ("--mysql-db", "--database"),
+    ("--mysql-socket", "--socket"),
+    ("--mysql-ignore-errors", "--ignore-errors"),
+];
+
+/// Advice on an option that is of sysbench and not of oltpbench.
+fn advice_on_option(name: &str) -> Option<String> {
+    if let Some((theirs, ours)) = SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name) {
+        return Some(format!("instead of sysbench's {theirs}, {ours}"));
     }
-    if let Some(option) = args.iter().find_map(|arg| arg.strip_prefix("--oltp-")) {
-        return format!("instead of sysbench 0.5's --oltp-{option}, use --{option}");
+    if let Some(option) = name.strip_prefix("--oltp-") {
+        return Some(format!("instead of sysbench 0.5's {name}, use --{option}"));
+    }
+    let theirs = name.starts_with("--mysql-");
+    theirs.then(|| format!("sysbench's {name} has no counterpart here; leave it out"))
+}
+
+/// Advice on a wrong command line beside what clap says, or an empty text.
+pub(super) fn advice(args: &[String], error: &clap::Error) -> String {
+    let alias = |arg: &String| {
+        let name = arg.split('=').next().unwrap_or_default();
+        SYSBENCH_ALIASES.iter().find(|(theirs, _)| *theirs == name)
+    };
+    match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (clap::error::ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => {
+            if let Some(advice) = advice_on_option(option) {
+                return advice;
+            }
+        }
+        (clap::error::ErrorKind::ArgumentConflict, _) => {
+            if let Some((theirs, ours)) = args.iter().find_map(alias) {
+                return format!("sysbench's {theirs} is called {ours} here");
+            }
+        }
+        _ => {}
     }
     // An option's value may be a workload's name; only one that stands alone is in the wrong place.
     let alone = args.windows(2).find(|pair| {
         let (before, arg) = (&pair[0], &pair[1]);
-        !before.starts_with("--") && (Workload::builtin_source(arg).is_some() || modes().contains(arg))
+        let is_mode = || modes().iter().any(|(mode, _)| mode == arg);
+        !before.starts_with("--") && (Workload::builtin_source(arg).is_some() || is_mode())
     });
     match alone {
         Some(pair) => format!("a workload is given by name: oltpbench run --workload {}", pair[1]),
@@ -864,25 +926,33 @@ pub(super) fn advice(args: &[String]) -> String {
     }
 }
 
-/// The workloads that --mode is short for, by their short names.
-pub(super) fn modes() -> Vec<String> {
-    let names = Workload::builtin_names().into_iter();
-    names.filter_map(|name| name.strip_prefix("oltp_")).map(|mode| mode.replace('_', "-")).collect()
+/// The modes, and the workloads that they are short for.
+fn modes() -> Vec<(String, String)> {
+    let mode = |workload: &str| workload.strip_prefix("oltp_").unwrap_or(workload).replace('_', "-");
+    Workload::builtin_names().into_iter().map(|workload| (mode(workload), workload.to_string())).collect()
+}
+
+fn mode_names() -> String {
+    modes().into_iter().map(|(mode, _)| mode).collect::<Vec<_>>().join(", ")
+}
+
+fn mode_help() -> String {
+    format!(
+        "Short for a workload: read-only is oltp_read_only, and so on [default: read-only] [possible values: {}]",
+        mode_names()
+    )
 }
 
 fn workload_of_mode(mode: &str) -> Result<String, CliError> {
     let dashed = mode.replace('_', "-");
     let modes = modes();
-    if modes.contains(&dashed) {
-        return Ok(format!("oltp_{}", dashed.replace('-', "_")));
+    if let Some((_, workload)) = modes.iter().find(|(short, workload)| *short == dashed || workload == mode) {
+        return Ok(workload.clone());
     }
-    if Workload::builtin_source(mode).is_some() {
-        return Ok(mode.to_string());
-    }
-    let nearest = nearest(&dashed, modes.iter().map(String::as_str));
+    let nearest = nearest(&dashed, modes.iter().map(|(short, _)| short.as_str()));
     Err(CliError::usage(format!(
-        "there is no mode `{mode}`{nearest}; modes: {}; other workloads go by --workload",
-        modes.join(", ")
+        "there is no mode `{mode}`{nearest}; modes: {}; own workloads go by --workload",
+        mode_names()
     )))
 }
 

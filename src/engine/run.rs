@@ -144,7 +144,7 @@ fn connect_and_measure<T: Target>(
     let end_ns = spec.time.map_or(u64::MAX, |time| start_ns.saturating_add(nanos(time)));
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
     // Nobody else sets it, so this cannot fail.
-    let _ = shared.recorder.set(Recorder::new(window, shards));
+    let _ = shared.recorder.set(Recorder::new(window, shards, spec.threads));
     gate.decide(true);
     Ok(Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted))
 }
@@ -457,8 +457,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
             open_loop,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
-            outages: remainder.outages,
+            outages: recorder.outages(),
             connects: self.connects.times,
+            reconnects: remainder.reconnects,
             encryption: self.connects.encryption,
             series: series.intervals,
             client,
@@ -495,6 +496,12 @@ mod tests {
         Panic,
         /// Breaks, and can never be connected to again.
         Vanish,
+        /// Breaks, and can be connected to again at once.
+        Break,
+        /// Has no more of something, neither for a statement nor for a ROLLBACK if `stuck`.
+        Overload {
+            stuck: bool,
+        },
     }
 
     struct Failing {
@@ -511,6 +518,10 @@ mod tests {
 
     fn broken() -> Fault {
         Fault { class: FaultClass::ConnectionLost, code: 0, sqlstate: String::new(), message: "gone".into() }
+    }
+
+    fn overload() -> Fault {
+        Fault { class: FaultClass::Overload, code: 1226, sqlstate: String::new(), message: "no more".into() }
     }
 
     impl Target for Failing {
@@ -544,6 +555,8 @@ mod tests {
                     self.gone.store(true, Ordering::Relaxed);
                     Err(broken())
                 }
+                (None, Then::Break) => Err(broken()),
+                (None, Then::Overload { .. }) => Err(overload()),
             }
         }
 
@@ -552,7 +565,10 @@ mod tests {
         }
 
         fn rollback(&mut self) -> Result<(), Fault> {
-            Ok(())
+            match self.then {
+                Then::Overload { stuck: true } => Err(overload()),
+                _ => Ok(()),
+            }
         }
     }
 
@@ -585,8 +601,12 @@ mod tests {
     }
 
     fn run_with(then: Then, spec: &RunSpec) -> (Measurement, Ending) {
+        run_workload("oltp_point_select", then, spec)
+    }
+
+    fn run_workload(name: &str, then: Then, spec: &RunSpec) -> (Measurement, Ending) {
         let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
-        let plan = Workload::load("oltp_point_select").unwrap().compile(&settings).unwrap();
+        let plan = Workload::load(name).unwrap().compile(&settings).unwrap();
         let target = Failing { good: 50, then, gone: Arc::default() };
         run(target, Arc::new(plan), spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
     }
@@ -613,6 +633,46 @@ mod tests {
         assert_eq!(measurement.window.failed_transactions, 4);
         assert_eq!((measurement.panicked, measurement.unfinished), (0, 0));
         assert!(measurement.elapsed_s >= 0.3, "{}", measurement.elapsed_s);
+        // None came back, so each outage lasts to the end, and there is one of all of them.
+        let outages = &measurement.outages;
+        assert_eq!((outages.each.len(), outages.cut_off, outages.all.count), (4, 4, 1));
+        assert!(outages.all.longest_ns >= 300_000_000, "{outages:?}");
+        assert!(outages.each.min_us() >= outages.all.longest_ns as f64 / 1e3, "{outages:?}");
+        assert!(outages.each.max_us() <= measurement.elapsed_s * 1e6, "{outages:?}");
+        assert_eq!((measurement.window.lost_connections, measurement.reconnects.len()), (4, 0));
+    }
+
+    #[test]
+    fn each_connection_that_is_opened_again_is_timed_and_so_is_its_outage() {
+        let (measurement, ending) = run_with(Then::Break, &RunSpec { events: Some(1000), ..spec() });
+        assert_eq!(ending, Ending::Completed);
+        let window = &measurement.window;
+        assert!(window.reconnects > 4, "{window:?}");
+        assert_eq!(measurement.reconnects.len(), window.reconnects);
+        // Whoever is opened again commits, unless the events are used up by then.
+        let ended = measurement.outages.each.len() - measurement.outages.cut_off;
+        assert!(window.reconnects - ended <= 4, "{window:?}, {:?}", measurement.outages);
+        assert_eq!(window.failed_transactions, window.lost_connections);
+    }
+
+    #[test]
+    fn an_overloaded_server_is_given_pauses_and_left_where_it_refuses_a_rollback() {
+        // Three transactions of 14 statements each commit on a connection. Without a new one at least 12 of 24 fail, so
+        // some worker meets three errors, after two pauses; with one for each error some worker meets it after a pause.
+        for (stuck, least_failed, least_s) in [(false, 12, 0.075), (true, 3, 0.025)] {
+            let spec = RunSpec { events: Some(24), ..spec() };
+            let (measurement, ending) = run_workload("oltp_read_only", Then::Overload { stuck }, &spec);
+            assert_eq!(ending, Ending::Completed);
+            let window = &measurement.window;
+            let failed = window.failed_transactions;
+            assert_eq!(window.transactions + failed, 24, "{window:?}");
+            assert!(failed >= least_failed, "{window:?}");
+            assert!(measurement.elapsed_s >= least_s, "{}", measurement.elapsed_s);
+            assert_eq!(window.lost_connections, if stuck { failed } else { 0 }, "{window:?}");
+            assert_eq!(window.reconnects > 0, stuck, "{window:?}");
+            let rollbacks = window.errors.iter().filter(|(key, _)| key.statement == "ROLLBACK");
+            assert_eq!(rollbacks.map(|(_, error)| error.count).sum::<u64>(), window.lost_connections);
+        }
     }
 
     #[test]

@@ -11,15 +11,18 @@ use std::time::{Duration, Instant};
 
 use super::schedule::{Arrivals, Progress, Schedule, Tickets};
 use super::sent::Sent;
-use crate::metrics::{ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
+use crate::metrics::{Connection, ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
 
-/// Pauses between attempts to connect again: the first, and the longest after doubling. Each is cut by chance to
-/// between half and all of it, so that connections that were lost together do not come back together.
+/// Pauses between attempts to connect again, and after a transaction that an overloaded server refused: the first, and
+/// the longest after doubling. Each is cut by chance to between half and all of it, so that connections that were refused
+/// together do not come back together.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often a worker that pauses looks whether the window's end was brought forward.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Nanoseconds since the run's origin.
 #[derive(Clone, Copy, Debug)]
@@ -117,13 +120,15 @@ pub(super) struct Worker<'a, T: Target> {
     scratch: Scratch,
     latencies: Vec<(u16, u64)>,
     errors: Vec<(ErrorKey, String)>,
-    reconnects: u32,
     prepares: Prepares,
-    /// When the session was lost, until a transaction has committed again.
-    lost_ns: Option<u64>,
-    /// What the last attempt to connect again waited for, of those since a transaction committed.
+    /// Whether the session was lost and no transaction has committed since.
+    away: bool,
+    /// Whether the last transaction was refused by a server that has no more of something.
+    overloaded: bool,
+    /// How long the next pause is, if there was cause for one since a transaction committed.
     pause: Option<Duration>,
-    outage_ns: Option<u64>,
+    /// For the next sample.
+    connection: Connection,
 }
 
 impl<'a, T: Target> Worker<'a, T> {
@@ -136,11 +141,11 @@ impl<'a, T: Target> Worker<'a, T> {
             scratch: shared.plan.scratch(),
             latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
             errors: Vec::new(),
-            reconnects: 0,
             prepares: Prepares::default(),
-            lost_ns: None,
+            away: false,
+            overloaded: false,
             pause: None,
-            outage_ns: None,
+            connection: Connection::Unchanged,
         }
     }
 
@@ -163,10 +168,9 @@ impl<'a, T: Target> Worker<'a, T> {
             worker_ticket += 1;
             if self.session.is_none() {
                 now_ns = self.reconnect();
+            } else if self.overloaded {
+                now_ns = self.rest();
             }
-        }
-        if self.reconnects > 0 {
-            self.record_errors(now_ns);
         }
     }
 
@@ -215,6 +219,7 @@ impl<'a, T: Target> Worker<'a, T> {
             let mut attempt = Attempt::new(session, plan, counts, &mut self.latencies, self.shared.clock, start_ns);
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
+            self.overloaded = fault.class == FaultClass::Overload;
             lost = attempt.give_up(&fault, &mut self.errors);
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
             failed += sent;
@@ -232,12 +237,14 @@ impl<'a, T: Target> Worker<'a, T> {
         if lost {
             self.session = None;
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
-            self.lost_ns.get_or_insert(end_ns);
-        } else if outcome == Outcome::Committed
-            && let Some(lost_ns) = self.lost_ns.take()
-        {
-            self.outage_ns = Some(end_ns - lost_ns);
+            self.away = true;
+            self.connection = Connection::Lost;
+        } else if outcome == Outcome::Committed {
+            self.overloaded = false;
             self.pause = None;
+            if std::mem::take(&mut self.away) {
+                self.connection = Connection::Back;
+            }
         }
         self.record(start, end_ns, outcome, statements, failed, retries);
         end_ns
@@ -268,48 +275,69 @@ impl<'a, T: Target> Worker<'a, T> {
             failed_statements,
             retries,
             errors: &self.errors,
-            reconnects: self.reconnects,
+            connection: std::mem::replace(&mut self.connection, Connection::Unchanged),
             prepares: &self.prepares.took_ns,
             turned_to_text: self.prepares.refused,
-            outage_ns: self.outage_ns.take(),
         };
         self.shared.recorder().record(self.number, &sample);
         self.errors.clear();
-        self.reconnects = 0;
         self.prepares.clear();
     }
 
     /// Connects again, until it works or there is nothing left to do. Returns the time.
     ///
-    /// The first attempt is made at once; the pauses before later ones grow until a transaction commits, since a server
-    /// may let a client in and still be of no use, as one that became a replica.
+    /// The first attempt is made at once, unless the server is overloaded; the pauses before later ones grow until a
+    /// transaction commits, since a server may let a client in and still be of no use, as one that became a replica.
     fn reconnect(&mut self) -> u64 {
         self.shared.away.fetch_add(1, Ordering::Relaxed);
         let window = self.shared.recorder().window();
         let mut now_ns = self.shared.clock.now_ns();
-        while now_ns < window.end_ns() && !self.shared.tickets.are_used_up() {
-            if let Some(pause) = self.pause {
-                let left = Duration::from_nanos(window.end_ns().saturating_sub(now_ns));
-                std::thread::sleep(pause.mul_f64(rand::random_range(0.5..=1.0)).min(left));
+        loop {
+            match self.pause {
+                None if !self.overloaded => self.pause = Some(FIRST_PAUSE),
+                _ => now_ns = self.rest(),
             }
-            self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE)));
+            if now_ns >= window.end_ns() || self.shared.tickets.are_used_up() {
+                self.shared.never_back.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            let began_ns = now_ns;
             self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
-            match self.shared.target.connect() {
+            let connected = self.shared.target.connect();
+            now_ns = self.shared.clock.now_ns();
+            match connected {
                 Ok(session) => {
                     self.session = Some(session);
-                    self.reconnects += 1;
-                    self.shared.away.fetch_sub(1, Ordering::Relaxed);
-                    return self.shared.clock.now_ns();
+                    self.connection = Connection::Reopened { took_ns: now_ns - began_ns };
                 }
                 Err(fault) => self.errors.push(error("connect", &fault)),
             }
-            now_ns = self.shared.clock.now_ns();
             // Recorded at once, so that an outage shows in the interval in which it happens.
             self.record_errors(now_ns);
+            if self.session.is_some() {
+                break;
+            }
         }
-        self.shared.never_back.fetch_add(1, Ordering::Relaxed);
         self.shared.away.fetch_sub(1, Ordering::Relaxed);
         now_ns
+    }
+
+    /// Pauses, each time twice as long until a transaction commits, but not beyond the run's end, whenever that comes.
+    /// Returns the time.
+    fn rest(&mut self) -> u64 {
+        let pause = self.pause.unwrap_or(FIRST_PAUSE);
+        self.pause = Some((pause * 2).min(LONGEST_PAUSE));
+        let window = self.shared.recorder().window();
+        let mut now_ns = self.shared.clock.now_ns();
+        let over_ns = now_ns + pause.mul_f64(rand::random_range(0.5..=1.0)).as_nanos() as u64;
+        loop {
+            let left_ns = over_ns.min(window.end_ns()).saturating_sub(now_ns);
+            if left_ns == 0 || self.shared.tickets.are_used_up() {
+                return now_ns;
+            }
+            std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK));
+            now_ns = self.shared.clock.now_ns();
+        }
     }
 }
 

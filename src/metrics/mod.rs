@@ -2,6 +2,7 @@
 //!
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
 //! * [`histogram`]: latencies and their percentiles.
+//! * [`outages`]: how long connections were without a transaction.
 //! * [`series`]: those intervals in order, and their sums.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.
@@ -11,6 +12,7 @@
 
 pub mod client;
 pub mod histogram;
+pub mod outages;
 pub mod recorder;
 pub mod series;
 pub mod server;
@@ -19,7 +21,8 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 pub use histogram::Histogram;
-pub use recorder::{Outcome, Paced, Recorder, Sample, Shards, Window};
+pub use outages::Outages;
+pub use recorder::{Connection, Outcome, Paced, Recorder, Sample, Shards, Window};
 pub use series::{Interval, Now, Series};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
@@ -84,6 +87,8 @@ pub struct Tally {
     pub failed_transactions: u64,
     /// Those given up for an error that is no failure.
     pub ignored_transactions: u64,
+    /// Connections that broke or had to be left, and those that were opened again.
+    pub lost_connections: u64,
     pub reconnects: u64,
     /// Statements prepared on the way; in no count of statements.
     pub prepares: u64,
@@ -104,6 +109,7 @@ impl Tally {
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
         self.ignored_transactions += more.ignored_transactions;
+        self.lost_connections += more.lost_connections;
         self.reconnects += more.reconnects;
         self.prepares += more.prepares;
         self.turned_to_text += more.turned_to_text;
@@ -187,10 +193,10 @@ pub struct Measurement {
     pub statements: Vec<StatementLatency>,
     /// What it took to prepare statements inside the window; a part of what their first executions took.
     pub prepares: Histogram,
-    /// From the loss of a connection to the end of its worker's next transaction, of those that ended in the window.
-    pub outages: Histogram,
-    /// What it took to open each connection, before the run.
+    pub outages: Outages,
+    /// What it took to open each connection before the run, and to open one again inside the window.
     pub connects: Histogram,
+    pub reconnects: Histogram,
     /// Version and cipher of TLS; `None` for connections without it.
     pub encryption: Option<String>,
     pub series: Vec<Interval>,

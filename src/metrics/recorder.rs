@@ -11,6 +11,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::outages::{Away, Outages};
 use super::{ErrorKey, Histogram, Statements, Tally};
 
 /// The measured span, in nanoseconds since the run's origin. Its end can be brought forward while workers run.
@@ -95,6 +96,19 @@ pub struct Paced {
     pub slept: bool,
 }
 
+/// What a sample says of its worker's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connection {
+    /// It was there, or still is not.
+    Unchanged,
+    /// The transaction's error cost it.
+    Lost,
+    /// It was opened again, which took so long.
+    Reopened { took_ns: u64 },
+    /// The transaction is the first to commit since it was lost.
+    Back,
+}
+
 /// One transaction as a worker saw it, whether it committed or not.
 #[derive(Debug)]
 pub struct Sample<'a> {
@@ -112,12 +126,10 @@ pub struct Sample<'a> {
     pub failed_statements: Statements,
     pub retries: u32,
     pub errors: &'a [(ErrorKey, String)],
-    pub reconnects: u32,
+    pub connection: Connection,
     /// Nanoseconds that each statement took that was prepared on the way.
     pub prepares: &'a [u64],
     pub turned_to_text: bool,
-    /// How long the worker had been without a transaction since its connection was lost, if this is its first one.
-    pub outage_ns: Option<u64>,
 }
 
 /// What a shard has collected of one interval.
@@ -144,7 +156,7 @@ struct Shard {
     drained: Tally,
     statements: Vec<Histogram>,
     prepares: Histogram,
-    outages: Histogram,
+    reconnects: Histogram,
     /// Of an open loop: from a transaction's begin to its end, and from when one was due to when its waiting worker began
     /// it.
     service: Histogram,
@@ -165,7 +177,7 @@ impl Shard {
             drained: Tally::default(),
             statements: (0..statements).map(|_| Histogram::default()).collect(),
             prepares: Histogram::default(),
-            outages: Histogram::default(),
+            reconnects: Histogram::default(),
             service: Histogram::default(),
             lateness: Histogram::default(),
             last_end_ns: None,
@@ -202,8 +214,8 @@ impl Shard {
                 for &took_ns in sample.prepares {
                     self.prepares.record(took_ns);
                 }
-                if let Some(outage_ns) = sample.outage_ns {
-                    self.outages.record(outage_ns);
+                if let Connection::Reopened { took_ns } = sample.connection {
+                    self.reconnects.record(took_ns);
                 }
                 &mut open.tally
             }
@@ -222,10 +234,14 @@ impl Shard {
             Outcome::Nothing => {}
         }
         tally.due_inside += u64::from(due_inside && sample.outcome != Outcome::Nothing);
-        if !sample.errors.is_empty() || sample.reconnects > 0 {
+        match sample.connection {
+            Connection::Lost => tally.lost_connections += 1,
+            Connection::Reopened { .. } => tally.reconnects += 1,
+            Connection::Unchanged | Connection::Back => {}
+        }
+        if !sample.errors.is_empty() {
             tally.failed_statements += sample.failed_statements;
             tally.retries += u64::from(sample.retries);
-            tally.reconnects += u64::from(sample.reconnects);
             for (key, message) in sample.errors {
                 tally.add_error(key, 1, message);
             }
@@ -273,6 +289,8 @@ impl Shards {
 pub struct Recorder {
     window: Window,
     shards: Box<[Slot]>,
+    /// Locked inside a shard's lock, by the few samples that lose a connection or are the first after that.
+    away: Mutex<Away>,
 }
 
 /// What [`Recorder::finish`] hands over, beside the intervals.
@@ -281,14 +299,15 @@ pub struct Remainder {
     pub drained: Tally,
     pub statements: Vec<Histogram>,
     pub prepares: Histogram,
-    pub outages: Histogram,
+    pub reconnects: Histogram,
     pub service: Histogram,
     pub lateness: Histogram,
 }
 
 impl Recorder {
-    pub fn new(window: Window, shards: Shards) -> Recorder {
-        Recorder { window, shards: shards.0 }
+    /// Of so many `connections`, whose workers have the numbers from 0.
+    pub fn new(window: Window, shards: Shards, connections: u32) -> Recorder {
+        Recorder { window, shards: shards.0, away: Mutex::new(Away::new(connections)) }
     }
 
     pub fn window(&self) -> &Window {
@@ -303,6 +322,14 @@ impl Recorder {
         let place = self.window.place(sample.end_ns);
         let due_inside = sample.paced.is_some() && self.window.contains(sample.due_ns);
         shard.add(place, due_inside, sample);
+        match (sample.connection, place) {
+            (Connection::Lost, _) => self.away().lost(worker, sample.end_ns),
+            // Who comes back only after the window was away until its end.
+            (Connection::Back, Place::Warmup | Place::Interval(_)) => {
+                self.away().back(worker, sample.end_ns, place != Place::Warmup);
+            }
+            _ => {}
+        }
     }
 
     /// Counts a transaction of an open loop that was skipped for being late. One that was due in the warm-up is the
@@ -373,7 +400,7 @@ impl Recorder {
             drained: Tally::default(),
             statements: Vec::new(),
             prepares: Histogram::default(),
-            outages: Histogram::default(),
+            reconnects: Histogram::default(),
             service: Histogram::default(),
             lateness: Histogram::default(),
         };
@@ -383,7 +410,7 @@ impl Recorder {
             remainder.drained.merge(&shard.drained);
             for (sum, part) in [
                 (&mut remainder.prepares, &shard.prepares),
-                (&mut remainder.outages, &shard.outages),
+                (&mut remainder.reconnects, &shard.reconnects),
                 (&mut remainder.service, &shard.service),
                 (&mut remainder.lateness, &shard.lateness),
             ] {
@@ -397,6 +424,15 @@ impl Recorder {
             }
         }
         remainder
+    }
+
+    /// The outages of the window, once its end is final.
+    pub fn outages(&self) -> Outages {
+        self.away().until(self.window.end_ns())
+    }
+
+    fn away(&self) -> MutexGuard<'_, Away> {
+        self.away.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A worker that panicked while it held the lock left whole counters behind, so they are still used.
@@ -425,15 +461,14 @@ mod tests {
             failed_statements: Statements::default(),
             retries: 0,
             errors: &[],
-            reconnects: 0,
+            connection: Connection::Unchanged,
             prepares: &[],
             turned_to_text: false,
-            outage_ns: None,
         }
     }
 
     fn recorder(window: Window, shards: usize) -> Recorder {
-        Recorder::new(window, Shards::new(shards, 1))
+        Recorder::new(window, Shards::new(shards, 1), 1)
     }
 
     /// Transactions by interval.

@@ -13,9 +13,10 @@ const STEAL_LIMIT: f64 = 0.05;
 /// Shorter than this a window says nothing of the CPU: the machine's counters go by hundredths of a second.
 const SHORTEST_CPU_S: f64 = 1.0;
 
-/// Classes and statement of the errors that tell of connections.
-const LOST: [&str; 2] = ["connection lost", "failover"];
+/// What attempts to connect again are called where errors name a statement.
 const CONNECT: &str = "connect";
+/// Class of the errors that make a connection pause.
+const OVERLOAD: &str = "overload";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
 
@@ -43,6 +44,7 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(errors(report));
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
+    findings.extend(overloaded(report));
     findings.extend(schedule_missed(report));
     findings.extend(shed(report));
     findings.extend(cut_off(report));
@@ -58,39 +60,69 @@ fn sum(counts: &Counts, wanted: impl Fn(&ErrorEntry) -> bool) -> u64 {
     counts.errors.iter().filter(|error| wanted(error)).map(|error| error.count).sum()
 }
 
-/// Connections that broke in this span, or had to be left.
-fn lost(counts: &Counts) -> u64 {
-    sum(counts, |error| LOST.contains(&error.class.as_str()) && error.statement != CONNECT)
-}
-
 /// Whether some connection was away for a part of the window.
 fn were_away(report: &RunReport) -> bool {
-    report.away > 0 || lost(&report.totals.counts) > 0 || report.totals.counts.reconnects > 0
+    report.latency_us.outage.count > 0 || report.totals.counts.lost_connections > 0
 }
 
 /// Connections that were away inside the window, and whether they came back.
 fn lost_connections(report: &RunReport) -> Option<Finding> {
     let spans = [&report.warmup, &report.totals.counts, &report.drained];
     let in_all = |count: fn(&Counts) -> u64| spans.iter().map(|span| count(span)).sum::<u64>();
-    let (broke, back) = (in_all(lost), in_all(|span| span.reconnects));
+    let (broke, back) = (in_all(|span| span.lost_connections), in_all(|span| span.reconnects));
     let refused = in_all(|span| sum(span, |error| error.statement == CONNECT));
-    let before = match lost(&report.warmup) {
+    let before = match report.warmup.lost_connections {
         0 => String::new(),
         before => format!(" ({before} of them before the window)"),
-    };
-    let outage = &report.latency_us.outage;
-    let longest = match outage.count {
-        0 => String::new(),
-        _ => format!("; of those that came back the longest was without a transaction for {:.2} s", outage.max / 1e6),
     };
     were_away(report).then(|| {
         Finding::new(
             "connections-lost",
             format!(
-                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{longest}",
-                report.away
+                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{}",
+                report.away,
+                outages(report)
             ),
             "while a connection was away it sent nothing, and the rates are lower for it",
+        )
+    })
+}
+
+/// How long connections were without a transaction.
+fn outages(report: &RunReport) -> String {
+    let (each, cut_off, all) = (&report.latency_us.outage, report.outages.cut_off, &report.outages.all_connections);
+    let mut text = match each.count {
+        0 => String::new(),
+        _ => format!("; the longest was without a transaction for {:.2} s", each.max / 1e6),
+    };
+    if cut_off > 0 {
+        text += &format!(" ({cut_off} still were when the window ended)");
+    }
+    match all.count {
+        0 => {}
+        1 => text += &format!("; all at once were for {:.2} s", all.total_s),
+        times => {
+            text += &format!(
+                "; all at once were {times} times, for {:.2} s and at most {:.2} s",
+                all.total_s, all.longest_s
+            );
+        }
+    }
+    text
+}
+
+/// How often the server had no more of something for a transaction of the window.
+fn refused_for_overload(report: &RunReport) -> u64 {
+    sum(&report.totals.counts, |error| error.class == OVERLOAD && error.statement != CONNECT)
+}
+
+fn overloaded(report: &RunReport) -> Option<Finding> {
+    let refused = refused_for_overload(report);
+    (refused > 0).then(|| {
+        Finding::new(
+            "overloaded",
+            format!("the server refused {refused} statements since it had no more of what it limits"),
+            "each cost its connection a pause of up to 2 s, and the rates are lower for it; raise the limit that the error names",
         )
     })
 }
@@ -158,10 +190,11 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     let ended = response.count + counts.failed_transactions + counts.ignored_transactions;
     let in_latencies_s = response.mean * ended as f64 / 1e6;
     let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
-    // Connections that find no event left are idle, and lost ones are away; neither is cut off.
+    // Connections that find no event left are idle, lost ones are away, refused ones pause; none of it is cut off.
     if report.open_loop.is_some()
         || report.spec.events.is_some()
         || were_away(report)
+        || refused_for_overload(report) > 0
         || response.count == 0
         || in_latencies_s >= CUT_OFF_LIMIT * available_s
     {

@@ -31,7 +31,9 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::client::Usage;
 use crate::metrics::histogram::{Buckets, percentile_us};
 use crate::metrics::server::Counters;
-use crate::metrics::{ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally};
+use crate::metrics::{
+    self, ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
+};
 
 pub use findings::Finding;
 pub use server::Server;
@@ -66,6 +68,7 @@ pub struct RunReport {
     /// Connections that a fault of oltpbench itself ended.
     pub panicked: u32,
     pub latency_us: Latencies,
+    pub outages: Outages,
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
@@ -224,11 +227,14 @@ pub struct Counts {
     pub ignored_transactions: u64,
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
+    /// Connections that broke or had to be left, and those that were opened again.
+    pub lost_connections: u64,
     pub reconnects: u64,
     /// Statements prepared on the way, which are in none of the counts above.
     pub prepares: u64,
     /// Connections that met the server's limit of prepared statements and sent text from then on.
     pub turned_to_text: u64,
+    /// Every error of the span, also those that were retried, met by ROLLBACK or by attempts to connect again.
     pub errors: Vec<ErrorEntry>,
 }
 
@@ -286,10 +292,31 @@ pub struct Latencies {
     pub service: Latency,
     /// Of preparing statements inside the window, which is also part of what their first executions took.
     pub prepare: Latency,
-    /// From the loss of a connection to the end of its next transaction.
+    /// From the error that cost a connection to its next committed transaction, for outages that ended inside the window.
+    /// Those that had not ended when the window did are in it too, with their length until then; see `outages.cut_off`.
     pub outage: Latency,
     /// Of opening a connection before the run, TLS, login and --init-sql included.
     pub connect: Latency,
+    /// The same of opening one again inside the window, from the beginning of the attempt that succeeded.
+    pub reconnect: Latency,
+}
+
+/// What `latency_us.outage`, which has one entry for each outage of a connection, does not say.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Outages {
+    /// How many of its entries are outages that lasted to the window's end or longer. `away` are those of their
+    /// connections that were not opened again either.
+    pub cut_off: u64,
+    /// The outages of the run as a whole: from the error that cost the last connection that was left, to the first
+    /// transaction that committed afterwards on any, or to the window's end.
+    pub all_connections: AllConnections,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AllConnections {
+    pub count: u64,
+    pub longest_s: f64,
+    pub total_s: f64,
 }
 
 /// A latency distribution in microseconds.
@@ -330,6 +357,7 @@ pub struct SeriesEntry {
     pub retries: u64,
     pub failed_transactions: u64,
     pub reconnects: u64,
+    /// All errors of the interval, retried ones included; the err/s of its line leaves out the `retries`.
     pub errors: u64,
     /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun at its end.
     pub due: Option<u64>,
@@ -380,9 +408,11 @@ impl RunReport {
                 },
                 response,
                 prepare: Latency::new(&measurement.prepares),
-                outage: Latency::new(&measurement.outages),
+                outage: Latency::new(&measurement.outages.each),
                 connect: Latency::new(&measurement.connects),
+                reconnect: Latency::new(&measurement.reconnects),
             },
+            outages: Outages::new(&measurement.outages),
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
@@ -458,6 +488,7 @@ impl Counts {
             failed_transactions: tally.failed_transactions,
             ignored_transactions: tally.ignored_transactions,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
+            lost_connections: tally.lost_connections,
             reconnects: tally.reconnects,
             prepares: tally.prepares,
             turned_to_text: tally.turned_to_text,
@@ -468,6 +499,10 @@ impl Counts {
     /// Transactions that ended, however they did.
     fn ended_transactions(&self) -> u64 {
         self.transactions + self.failed_transactions + self.ignored_transactions
+    }
+
+    fn error_count(&self) -> u64 {
+        self.errors.iter().map(|error| error.count).sum()
     }
 
     /// Share of transactions that failed for good, from 0 to 1.
@@ -530,6 +565,20 @@ fn encode(buckets: &Buckets) -> String {
 fn decode(text: &str) -> Option<Buckets> {
     let bytes = STANDARD.decode(text).ok()?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
+}
+
+impl Outages {
+    fn new(outages: &metrics::Outages) -> Outages {
+        let all = outages.all;
+        Outages {
+            cut_off: outages.cut_off,
+            all_connections: AllConnections {
+                count: all.count,
+                longest_s: all.longest_ns as f64 / 1e9,
+                total_s: all.total_ns as f64 / 1e9,
+            },
+        }
+    }
 }
 
 impl Statement {

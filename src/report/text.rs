@@ -6,7 +6,8 @@ use super::{ErrorEntry, Finding, Latency, RunReport, Status, Totals};
 use crate::metrics::{Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
-/// `percentile` of `response` is its latency.
+/// `percentile` of `response` is its latency. Its err/s are the errors that were not answered by a retry, unlike the
+/// document's `errors`, which are all; retry/s stands at the end where there are any.
 pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, percentile: f64) -> String {
     let seconds = interval.end_s - interval.start_s;
     // Parts of a transaction a second say nothing where there are hundreds, and make a long line longer.
@@ -188,8 +189,11 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
         ("ended during warm-up, not counted:", &report.warmup),
         ("ended after the window, not counted:", &report.drained),
     ] {
-        if outside.ended_transactions() > 0 {
-            writeln!(out, "    {name:<36} {}", outside.ended_transactions())?;
+        match (outside.ended_transactions(), outside.error_count()) {
+            (0, 0) => {}
+            (ended, 0) => writeln!(out, "    {name:<36} {ended}")?,
+            (ended, 1) => writeln!(out, "    {name:<36} {ended}, with 1 error")?,
+            (ended, errors) => writeln!(out, "    {name:<36} {ended}, with {errors} errors")?,
         }
     }
     Ok(())
@@ -266,8 +270,12 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
     writeln!(out, "\nStatements (ms):")?;
     writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
     let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
-    let beside =
-        [("prepare (in the above)", &report.latency_us.prepare), ("connect (before)", &report.latency_us.connect)];
+    let of_run = &report.latency_us;
+    let beside = [
+        ("prepare (in the above)", &of_run.prepare),
+        ("connect (before)", &of_run.connect),
+        ("connect again", &of_run.reconnect),
+    ];
     for (name, latency) in statements.chain(beside.into_iter().filter(|(_, latency)| latency.count > 0)) {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
@@ -311,7 +319,9 @@ mod tests {
 
     use super::*;
     use crate::metrics::client::Usage;
-    use crate::metrics::{ErrorCount, ErrorKey, Measurement, Now, OpenLoop, StatementLatency, Statements, Tally};
+    use crate::metrics::{
+        ErrorCount, ErrorKey, Measurement, Now, OpenLoop, Outages, StatementLatency, Statements, Tally,
+    };
     use crate::report::{AskedOpenLoop, Profile, ProfileChange, Setup, Spec, Step, Target, WorkloadOption};
 
     fn latencies(values_us: impl Iterator<Item = u64>) -> Histogram {
@@ -330,6 +340,7 @@ mod tests {
             retries: 3,
             failed_transactions: 2,
             ignored_transactions: 0,
+            lost_connections: 0,
             reconnects: 0,
             prepares: 101,
             turned_to_text: 0,
@@ -423,8 +434,9 @@ mod tests {
                 latency: latencies(100..=199),
             }],
             prepares: latencies(300..=400),
-            outages: Histogram::default(),
+            outages: Outages::default(),
             connects: latencies(2000..=2063),
+            reconnects: Histogram::default(),
             encryption: Some("TLSv1.3 TLS_AES_256_GCM_SHA384".into()),
             series: Vec::new(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },

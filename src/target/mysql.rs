@@ -332,20 +332,30 @@ fn place(address: &MySqlAddress) -> String {
 }
 
 /// Classifies by error numbers (dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html,
-/// mariadb.com/kb/en/mariadb-error-code-reference).
-fn class_of(code: u16) -> FaultClass {
+/// mariadb.com/kb/en/mariadb-error-code-reference, docs.pingcap.com/tidb/stable/error-codes), and by the message where a
+/// number has two meanings.
+fn class_of(code: u16, message: &str) -> FaultClass {
     match code {
         // Record has changed (MariaDB), lock timeout, deadlock.
         1020 | 1205 | 1213 => FaultClass::Retry,
+        // Group replication did not certify the transaction, since it conflicts with another member's.
+        3101 => FaultClass::Retry,
+        // TiDB: write conflicts (9007 in TiKV), a commit that failed and was rolled back, a table that was altered
+        // meanwhile, locks that took too long to resolve.
+        8002 | 8005 | 8022 | 8028 | 9004 | 9007 => FaultClass::Retry,
         // Shutdown, killed, and what is said to a client that was idle for too long. 2006 and 2013 come from proxies.
         1053 | 1927 | 2006 | 2013 | 3169 | 4031 => FaultClass::ConnectionLost,
         // read_only and the like, a READ ONLY transaction, InnoDB's read-only mode, group replication's refusals.
-        1290 | 1792 | 1836 | 3100 | 3101 => FaultClass::Failover,
+        1290 | 1792 | 1836 | 3100 => FaultClass::Failover,
+        // Galera: the node has left the cluster's primary component. Else this is a command that a server does not know.
+        1047 if message.contains("WSREP") => FaultClass::Failover,
         // Connections, those of a user, another limit of the user, prepared statements.
         1040 | 1203 | 1226 | 1461 => FaultClass::Overload,
+        // TiDB: TiKV is busy, a region is not available, too many requests.
+        9003 | 9005 | 9008 => FaultClass::Overload,
         1062 => FaultClass::Duplicate,
-        // KILL QUERY, MariaDB's max_statement_time, MySQL's max_execution_time.
-        1317 | 1969 | 3024 => FaultClass::Timeout,
+        // KILL QUERY, MariaDB's max_statement_time, MySQL's max_execution_time; TiDB's PD and TiKV did not answer it.
+        1317 | 1969 | 3024 | 9001 | 9002 => FaultClass::Timeout,
         _ => FaultClass::Failed,
     }
 }
@@ -468,4 +478,27 @@ fn connect_fault(address: &MySqlAddress, mut fault: Fault, cause: Cause) -> Faul
     let code = if fault.code == 0 { String::new() } else { format!("error {}: ", fault.code) };
     fault.message = format!("{advice} ({code}{})", fault.message);
     fault
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_classified_by_what_they_mean_for_the_run() {
+        for (class, codes) in [
+            (FaultClass::Retry, &[1020, 1205, 1213, 3101, 8002, 8005, 8022, 8028, 9004, 9007][..]),
+            (FaultClass::ConnectionLost, &[1053, 1927, 2006, 2013, 3169, 4031]),
+            (FaultClass::Failover, &[1290, 1792, 1836, 3100]),
+            (FaultClass::Overload, &[1040, 1203, 1226, 1461, 9003, 9005, 9008]),
+            (FaultClass::Duplicate, &[1062]),
+            (FaultClass::Timeout, &[1317, 1969, 3024, 9001, 9002]),
+            // An unknown command, an unknown column, TiDB's time after which old rows are gone.
+            (FaultClass::Failed, &[1047, 1054, 9006]),
+        ] {
+            assert!(codes.iter().all(|&code| class_of(code, "") == class), "{class:?}");
+        }
+        let galera = "WSREP has not yet prepared node for application use";
+        assert_eq!(class_of(1047, galera), FaultClass::Failover);
+    }
 }

@@ -516,7 +516,7 @@ const BROKE: &str = "the connection broke: ";
 fn fault(error: ClientError, prefix: &str) -> Fault {
     match error {
         ClientError::Wire(WireError::Server(error)) => Fault {
-            class: if error.unsolicited { FaultClass::ConnectionLost } else { class_of(error.code) },
+            class: if error.unsolicited { FaultClass::ConnectionLost } else { class_of(error.code, &error.message) },
             code: i64::from(error.code),
             sqlstate: error.sqlstate,
             message: error.message,
