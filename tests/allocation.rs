@@ -81,7 +81,7 @@ impl Player for Sending {
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        self.0.execute(call)
+        self.0.execute(call).map(drop)
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
@@ -166,15 +166,16 @@ fn rows_allocate_once_only() {
 }
 
 #[test]
-fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
-    const INTERVAL_NS: u64 = 1_000_000_000;
-    let recorder = Recorder::new(Window::new(0, u64::MAX, INTERVAL_NS), Shards::new(2, 1), 1);
+fn recording_allocates_nothing_however_often_its_slices_are_taken() {
+    let window = Window::new(0, u64::MAX, 1_000_000_000);
+    let slice_ns = window.slice_ns();
+    let recorder = Recorder::new(window, Shards::new(2, 1), 1);
     let latencies = [(0, 1_000), (0, 2_000)];
     let mut taken = 0;
     let before = ALLOCATIONS.get();
     for number in 0..20 {
         for worker in 0..4 {
-            let end_ns = number * INTERVAL_NS + u64::from(worker) * 1_000_000;
+            let end_ns = number * slice_ns + u64::from(worker) * 1_000_000;
             let sample = Sample {
                 due_ns: end_ns,
                 end_ns,
@@ -191,7 +192,7 @@ fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
             };
             recorder.record(worker, &sample);
         }
-        // The interval before is over and this one has begun, as when the coordinator takes it.
+        // The slice before is over and this one has begun, as when the coordinator takes it.
         recorder.take(number, |_, tally, _| taken += tally.transactions);
     }
     assert_eq!(ALLOCATIONS.get() - before, 0);

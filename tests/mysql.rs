@@ -445,6 +445,24 @@ fn disturbed(arguments: &[&str], what: impl FnOnce(&Child)) -> Value {
     support::program::document(&file, &output)
 }
 
+/// Ends a run without a limit of time once its four connections are there and so many more statements were answered that
+/// each of them had its share.
+fn end_once_all_are_back(server: &Server, program: &Child, statements: u64) {
+    let patience = Instant::now() + Duration::from_secs(60);
+    let until = |done: &dyn Fn() -> bool| {
+        while !done() {
+            assert!(Instant::now() < patience, "the connections do not come back");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    let sessions = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'sysbench'";
+    until(&|| server.sql(sessions)[0][0].parse::<u32>().unwrap() >= 4);
+    let asked = || server.status(&["Questions"])["Questions"];
+    let enough = asked() + statements;
+    until(&|| asked() >= enough);
+    kill_process(Pid::from_child(program), Signal::INT).unwrap();
+}
+
 #[test]
 fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
     for server in servers(&[]) {
@@ -452,13 +470,13 @@ fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
         server.sql("CREATE TABLE sbtest.begun (id INT AUTO_INCREMENT PRIMARY KEY, word TEXT)");
         let (url, inserts) = (server.url(), "INSERT INTO begun (word) VALUES ('it''s'); SELECT * FROM begun");
         let init = ["--init-sql", inserts, "--init-sql", "SET SESSION max_sort_length = 999"];
-        let run = disturbed(&[&["--mode", "read-only", "--url", &url, "--time", "3"], &init[..]].concat(), |_| {
-            std::thread::sleep(Duration::from_millis(500));
+        let run = disturbed(&[&["--mode", "read-only", "--url", &url, "--time", "0"], &init[..]].concat(), |program| {
             let sessions = "SELECT id FROM information_schema.processlist WHERE user = 'sysbench'";
             for session in server.sql(sessions).into_iter().flatten() {
                 // The one that reads the counters is among them, and may have ended by itself.
                 let _ = server.try_sql(&format!("KILL {session}"));
             }
+            end_once_all_are_back(&server, program, 5000);
         });
         assert_eq!(count(&run, "totals.reconnects"), 4, "{}", run["totals"]);
         assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["totals"]);
@@ -548,13 +566,15 @@ fn writes_go_on_once_a_server_takes_them_again() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         let url = server.url();
-        let arguments = ["--mode", "update-non-index", "--url", &url, "--time", "4", "--max-error-rate", "100"];
-        let run = disturbed(&arguments, |_| {
+        let arguments = ["--mode", "update-non-index", "--url", &url, "--time", "0", "--max-error-rate", "100"];
+        let run = disturbed(&arguments, |program| {
             server.sql("SET GLOBAL read_only = 1");
             std::thread::sleep(Duration::from_millis(500));
             server.sql("SET GLOBAL read_only = 0");
+            // A pause that began before that lasts less than a second.
+            end_once_all_are_back(&server, program, 30_000);
         });
-        assert_eq!(run["status"], "completed");
+        assert_eq!(run["status"], "interrupted");
         let errors = run["totals"]["errors"].as_array().unwrap();
         assert!(errors.iter().all(|error| error["code"] == 1290 && error["class"] == "failover"), "{errors:?}");
         assert!(count(&run, "totals.reconnects") >= 4, "{}", run["totals"]);
@@ -573,13 +593,7 @@ fn a_server_that_comes_back_is_connected_to_again() {
         let run = disturbed(&["--url", &url, "--time", "0"], |program| {
             server.kill();
             server.restart();
-            let sessions = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'sysbench'";
-            let patience = Instant::now() + Duration::from_secs(60);
-            while server.sql(sessions)[0][0].parse::<u32>().unwrap() < 4 {
-                assert!(Instant::now() < patience, "the connections do not come back");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            kill_process(Pid::from_child(program), Signal::INT).unwrap();
+            end_once_all_are_back(&server, program, 0);
         });
         // One that had no time for a transaction since counts as of the time after the window.
         assert_eq!(overall(&run, "reconnects"), 4, "{run}");

@@ -177,3 +177,91 @@ fn a_pace_that_would_be_load_is_refused() {
     let error = fail(2, &["run", "--server-interval", "0.01"]);
     assert!(error.contains("at least 0.1 seconds"), "{error}");
 }
+
+#[test]
+fn the_statements_that_took_the_server_longest_are_told_where_they_may_be_read() {
+    for server in servers(&["--performance-schema=ON"]) {
+        prepare(&server, &SMALL);
+        let url = server.url();
+        let run = ["run", "--url", &url, "--mode", "read-only", "--threads", "4", "--time", "1"];
+        let run = [&run[..], &["--db-ps-mode", "disable"], &SMALL].concat();
+        let denied = report(&run);
+        if is_compared(&denied) {
+            let reason = denied["server"]["digests_unknown"].as_str().unwrap_or_default();
+            assert!(reason.contains("denied"), "{}", denied["server"]);
+        }
+        server.sql("GRANT SELECT ON performance_schema.* TO sysbench@'127.0.0.1', sysbench@'%'");
+        let run = report(&run);
+        assert_agrees(&run, "with digests");
+        if is_compared(&run) {
+            let digests = run["server"]["digests"].as_array().unwrap();
+            assert!((5..=10).contains(&digests.len()), "{digests:?}");
+            let points = digests.iter().find(|digest| {
+                let text = digest["text"].as_str().unwrap().to_lowercase().replace("`id`", "id");
+                text.trim_end() == "select `c` from `sbtest#` where id = ?"
+            });
+            // Between the questions for digests lies a little more than between the readings.
+            let points = count(points.unwrap_or_else(|| panic!("{digests:?}")), "count");
+            let [_, least, _] = compared(&run, "Com_select").unwrap();
+            assert!(14 * points >= 10 * least.saturating_sub(14 * 4), "{points} of {least}: {digests:?}");
+            assert!(digests.iter().all(|digest| number(digest, "total_s") > 0.0), "{digests:?}");
+        }
+    }
+}
+
+/// How often a statement found no row, and how often it was sent.
+fn not_found(run: &Value) -> Vec<(String, u64, u64)> {
+    let entries = run["rows_not_found"].as_array().unwrap().iter();
+    let entry =
+        |entry: &Value| (entry["statement"].as_str().unwrap().into(), count(entry, "count"), count(entry, "sent"));
+    entries.map(entry).collect()
+}
+
+const GONE: &str = "\
+description: Reads and writes of a row that is there and of one that is gone
+extends: sbtest
+statements:
+  read_here: {kind: read, table: 1, sql: 'SELECT c FROM {sbtest} WHERE id=?', arguments: [1]}
+  read_gone: {kind: read, table: 1, sql: 'SELECT c FROM {sbtest} WHERE id=?', arguments: [5]}
+  touch_here: {kind: write, table: 1, sql: \"UPDATE {sbtest} SET pad='x' WHERE id=?\", arguments: [1]}
+  touch_gone: {kind: write, table: 1, sql: \"UPDATE {sbtest} SET pad='x' WHERE id=?\", arguments: [5]}
+transaction:
+  steps:
+    - execute: read_here
+    - execute: read_gone
+    - execute: touch_here
+    - execute: touch_gone
+";
+
+#[test]
+fn statements_that_find_no_row_are_counted_and_updates_that_change_nothing_are_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gone.yaml");
+    std::fs::write(&file, GONE).unwrap();
+    for server in servers(&[]) {
+        let url = server.url();
+        let load = ["--workload", file.to_str().unwrap(), "--url", &url, "--tables", "1", "--table-size", "10"];
+        succeed(&[&["prepare"], &load[..]].concat());
+        server.sql("DELETE FROM sbtest.sbtest1 WHERE id = 5");
+        for mode in ["auto", "disable"] {
+            let rest = ["--threads", "1", "--events", "100", "--time", "0", "--db-ps-mode", mode];
+            let run = report(&[&["run"], &load[..], &rest].concat());
+            let expected = [("read_gone".to_string(), 100, 100), ("touch_gone".to_string(), 100, 100)];
+            assert_eq!(not_found(&run), expected, "{mode}");
+            assert!(has_finding(&run, "rows-not-found"), "{}", run["findings"]);
+        }
+    }
+}
+
+#[test]
+fn of_ten_rows_ten_can_be_deleted() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = format!("sqlite:{}", folder.path().join("ten.sqlite").display());
+    let servers = servers(&[]);
+    for url in servers.iter().map(Server::url).chain([sqlite]) {
+        let load = ["--workload", "oltp_delete", "--url", &url, "--tables", "1", "--table-size", "10"];
+        succeed(&[&["prepare"], &load[..]].concat());
+        let run = report(&[&["run"], &load[..], &["--threads", "1", "--events", "1000", "--time", "0"]].concat());
+        assert_eq!(not_found(&run), [("delete".to_string(), 990, 1000)], "{url}");
+    }
+}

@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
-use support::program::{count, document, number, oltpbench, report, report_of, succeed, text};
+use support::program::{OutputAssertExt, count, document, number, oltpbench, report, report_of, succeed, text};
 
 const POINT: [&str; 3] = ["run", "--mode", "point-select"];
 
@@ -391,6 +391,47 @@ fn text_and_document_say_the_same() {
     let shown = succeed(&[&POINT[..], &["--url", "simulated:", "--events", "1234", "--time", "0"]].concat());
     assert!(shown.contains("transactions:                        1234 "), "{shown}");
     assert!(shown.contains("read/write requests:                 1234 "), "{shown}");
+}
+
+#[test]
+fn every_figure_of_a_run_has_its_interval() {
+    // Without --report-interval, and with one that leaves too few intervals to tell anything.
+    for rest in [&[][..], &["--report-interval", "3"]] {
+        let url = "simulated:?service-time=2ms";
+        let run = point(url, &[&["--threads", "8", "--time", "3"], rest].concat());
+        assert_eq!((number(&run, "confidence.level"), count(&run, "confidence.blocks")), (0.95, 30));
+        let confidence = &run["confidence"];
+        // On a busy machine the rate may wander too much for an interval, which is said then.
+        assert!(confidence["tps"].is_object() || confidence["needs_s"].is_number(), "{confidence}");
+        for (figure, bounds) in [
+            ("totals.tps", &confidence["tps"]),
+            ("totals.rps", &confidence["rps"]),
+            ("totals.qps", &confidence["qps"]),
+            ("latency_us.response.mean", &confidence["latency_us"]["mean"]),
+            ("latency_us.response.p50", &confidence["latency_us"]["p50"]),
+            ("latency_us.response.p95", &confidence["latency_us"]["p95"]),
+        ] {
+            let value = number(&run, figure);
+            let holds = || number(bounds, "low") <= value && value <= number(bounds, "high");
+            assert!(bounds.is_null() || holds(), "{figure}: {value} {bounds}");
+        }
+    }
+}
+
+#[test]
+fn a_finding_that_is_not_wanted_makes_the_exit_code_3() {
+    let short = [&POINT[..], &["--url", "simulated:?service-time=1ms", "--time", "0.3"]].concat();
+    let fail_on = |codes| report_of(oltpbench(&[&short[..], &["--fail-on", codes]].concat()));
+    let (run, output) = fail_on("client-steal,too-short");
+    assert_eq!(output.status.code(), Some(3));
+    assert!(run["confidence"]["tps"].is_null() && number(&run, "confidence.needs_s") >= 2.0);
+    let (said, shown) = (text(&output.stderr), text(&output.stdout));
+    assert!(said.contains("do not tell how far its figures can be trusted (--fail-on too-short)"), "{said}");
+    assert!(shown.contains("[too-short]") && shown.contains(" (no interval)"), "{shown}");
+    assert_eq!(fail_on("no-transactions").1.status.code(), Some(0));
+    let unknown =
+        text(&oltpbench(&[&short[..], &["--fail-on", "too-shrt"]].concat()).assert().code(2).get_output().stderr);
+    assert!(unknown.contains("too-shrt") && unknown.contains("server-lost, connections-panicked"), "{unknown}");
 }
 
 /// A run whose arrivals come at equal distances, so that it is known what is due when. Its counts must add up.

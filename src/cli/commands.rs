@@ -160,7 +160,12 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
     written?;
     pipe.map_or(Ok(()), |json| json.write(&report))?;
-    exit_code(&report)
+    let code = exit_code(&report)?;
+    let unwanted = report.findings.iter().find(|finding| args.fail_on.contains(&finding.code));
+    match unwanted.filter(|_| code == ExitCode::SUCCESS) {
+        Some(finding) => Err(CliError::Unwanted(format!("{} (--fail-on {})", finding.message, finding.code))),
+        None => Ok(code),
+    }
 }
 
 /// Says what would go wrong with a run of these options.

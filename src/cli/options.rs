@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::PossibleValuesParser;
 use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
@@ -16,6 +17,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
+use crate::report::findings::CODES;
 use crate::spec::{
     Algorithm, Arrival, IgnoredErrors, MySqlAddress, OpenLoop, PasswordCommand, RunSpec, Secret, SslFiles, SslMode,
     Step, TargetAddress, without_brackets,
@@ -444,6 +446,9 @@ pub(super) struct RunArgs {
     /// Percentage of failed transactions above which the run stops
     #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
     max_error_rate: f64,
+    /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(CODES), hide_possible_values = true, value_name = "LIST")]
+    pub(super) fail_on: Vec<String>,
     /// Seconds to wait for transactions in flight once the time is over
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     forced_shutdown: Duration,

@@ -7,9 +7,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use super::digests;
 use super::worker::{self, Shared};
 use crate::metrics::server::{Counters, Counting, Reading, Sent, Step, rises_between};
-use crate::target::{Control, Database, Fault};
+use crate::target::{Control, Database, Digest, Fault};
 use crate::workload::plan::Plan;
 
 /// How often the window's start and end are looked for; the end may be brought forward at any time.
@@ -100,6 +101,8 @@ fn over_window<T>(
     let mut source = Source { server, control, stop, shared, names };
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
     until(stop, || reached(window.start_ns().min(window.end_ns()))).ok_or_else(over)?;
+    // Outside of the readings, which would count it.
+    let digests_before = source.digests();
     let first = source.read()?;
     let mut steps = Steps { start_ns: window.start_ns(), latest: first.clone(), steps: Vec::new() };
     while let Some(pace) = pace {
@@ -126,9 +129,13 @@ fn over_window<T>(
     let last = source.read()?;
     let counting = source.names.as_ref().map(|_| source.counting()).map_err(String::clone);
     let mut counters = Counters::between(&first, &last, counting);
-    if let (Counters::Known(rises), Some(_)) = (&mut counters, pace) {
-        steps.add(last, source.series())?;
-        rises.series = steps.steps;
+    if let Counters::Known(rises) = &mut counters {
+        let digests = digests_before.and_then(|before| Ok((before, source.digests()?)));
+        rises.digests = digests.map(|(before, after)| digests::longest(&before, after, &shared.plan));
+        if pace.is_some() {
+            steps.add(last, source.series())?;
+            rises.series = steps.steps;
+        }
     }
     Ok(counters)
 }
@@ -169,6 +176,10 @@ impl<T> Source<'_, T> {
         let counters = self.control.counters()?;
         let (answered_ns, after) = (self.shared.clock.now_ns(), self.sent());
         Ok(Reading { asked_ns, answered_ns, counters, sent: [before, after] })
+    }
+
+    fn digests(&mut self) -> Result<Vec<Digest>, String> {
+        self.control.digests().map_err(|fault| fault.to_string())
     }
 
     /// What the workers have sent so far.

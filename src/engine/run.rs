@@ -16,7 +16,9 @@ use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window};
+use crate::metrics::{
+    Confidence, FoundNothing, Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window,
+};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -84,7 +86,7 @@ pub fn run<T: Target>(
     refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
     let schedule = spec.open_loop.as_ref().map(|open_loop| Schedule::new(open_loop, spec));
-    let kinds = worker::rollback_index(&plan) + 1;
+    let counts = worker::nothing_index(&plan, plan.statements.len());
     let shared = Arc::new(Shared {
         target,
         plan,
@@ -97,7 +99,7 @@ pub fn run<T: Target>(
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
         begun: (0..spec.threads).map(|_| Begun::default()).collect(),
-        sent: (0..spec.threads).map(|_| Sent::new(kinds)).collect(),
+        sent: (0..spec.threads).map(|_| Sent::new(counts)).collect(),
         lost: AtomicU64::new(0),
         reconnects: AtomicU64::new(0),
         recorder: OnceLock::new(),
@@ -250,6 +252,8 @@ struct Coordinator<'a, T> {
     /// Age of the oldest transaction in flight when the window ended.
     oldest_at_end: Option<Duration>,
     series: Series,
+    /// Slices that were taken once they were over.
+    taken: u64,
     /// Intervals that were told to the observer.
     told: u64,
     /// Since when no connection has been there.
@@ -277,7 +281,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             connects,
             progress: shared.progress(),
             oldest_at_end: None,
-            series: Series::new(started_at),
+            series: Series::new(started_at, shared.recorder().window()),
+            taken: 0,
             told: 0,
             all_away_since: None,
             used_up_since: None,
@@ -334,21 +339,31 @@ impl<'a, T: Target> Coordinator<'a, T> {
             if self.server_lost() {
                 return Ending::ServerLost;
             }
-            let line_ns = window.interval_end_ns(self.told).saturating_add(GRACE_NS);
-            if now_ns >= line_ns {
-                self.tell_next(self.oldest(), observer);
-                self.series.settle(now_ns, window);
+            let slice_ns = window.slice_end_ns(self.taken).saturating_add(GRACE_NS);
+            if now_ns >= slice_ns {
+                self.taken += 1;
+                self.take(self.taken);
+                if window.interval_of(self.taken) > self.told {
+                    self.tell_next(self.oldest(), observer);
+                    self.series.settle(now_ns, window);
+                }
                 continue;
             }
-            let next_ns = line_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
+            let next_ns = slice_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
             self.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(LOOK));
         }
     }
 
-    /// Takes what ended in the next interval, and tells it.
+    /// Takes what ended in slices of a number below `before`.
+    fn take(&mut self, before: u64) {
+        let recorder = self.shared.recorder();
+        let window = recorder.window();
+        recorder.take(before, |slice, tally, response| self.series.add(slice, window, tally, response));
+    }
+
+    /// Tells the next interval, of which all slices were taken.
     fn tell_next(&mut self, oldest: Option<Duration>, observer: &mut dyn Observer) {
         let recorder = self.shared.recorder();
-        recorder.take(self.told + 1, |number, tally, response| self.series.add(number, tally, response));
         let now = Now { oldest, backlog: self.backlog() };
         let (interval, response) = self.series.interval(self.told, now, recorder.window());
         observer.interval(&interval, response);
@@ -429,9 +444,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
     }
 
     fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
+        self.take(u64::MAX);
         let recorder = self.shared.recorder();
         let window = recorder.window();
-        recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
         while self.told < window.intervals() {
             self.tell_next(self.oldest_at_end, observer);
         }
@@ -447,6 +462,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             elapsed_s: window.length_ns() as f64 / 1e9,
             window: series.tally,
             sent: (0..=worker::rollback_index(&self.shared.plan)).map(|kind| worker::sent(self.shared, kind)).sum(),
+            found_nothing: found_nothing(self.shared),
             warmup: remainder.warmup,
             drained: remainder.drained,
             // One that is still being connected again has no transaction to end.
@@ -462,10 +478,21 @@ impl<'a, T: Target> Coordinator<'a, T> {
             reconnects: remainder.reconnects,
             encryption: self.connects.encryption,
             series: series.intervals,
+            confidence: Confidence::of(&series.blocks),
             client,
             server: None,
         }
     }
+}
+
+/// Statements that found no row at least once.
+fn found_nothing<T>(shared: &Shared<T>) -> Vec<FoundNothing> {
+    let each = shared.plan.statements.iter().enumerate().map(|(index, statement)| FoundNothing {
+        statement: statement.name.clone(),
+        count: worker::sent(shared, worker::nothing_index(&shared.plan, index)),
+        sent: worker::sent(shared, index),
+    });
+    each.filter(|statement| statement.count > 0).collect()
 }
 
 fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementLatency> {
@@ -544,11 +571,11 @@ mod tests {
             Ok(())
         }
 
-        fn execute(&mut self, _call: Call<'_>) -> Result<(), Fault> {
+        fn execute(&mut self, _call: Call<'_>) -> Result<Option<u64>, Fault> {
             match (self.left.checked_sub(1), self.then) {
                 (Some(left), _) => {
                     self.left = left;
-                    Ok(())
+                    Ok(None)
                 }
                 (None, Then::Panic) => panic!("a fault that a test asked for"),
                 (None, Then::Vanish) => {

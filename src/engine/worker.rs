@@ -430,8 +430,11 @@ impl<S: Session> Player for Attempt<'_, S> {
             Kind::Other => self.sent.other += 1,
         }
         self.counts.count(self.current);
-        self.session.execute(call)?;
+        let rows = self.session.execute(call)?;
         self.answered();
+        if rows == Some(0) && self.plan.statements[self.current].kind != Kind::Other {
+            self.counts.count(nothing_index(self.plan, self.current));
+        }
         Ok(())
     }
 
@@ -458,6 +461,11 @@ pub(super) fn commit_index(plan: &Plan) -> usize {
 /// ROLLBACK is counted, and not timed.
 pub(super) fn rollback_index(plan: &Plan) -> usize {
     plan.statements.len() + 2
+}
+
+/// Statements that found no row are counted once more, under the numbers after those of what is sent.
+pub(super) fn nothing_index(plan: &Plan, statement: usize) -> usize {
+    rollback_index(plan) + 1 + statement
 }
 
 /// How often all workers have sent the statement of this number so far.

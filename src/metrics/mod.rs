@@ -4,18 +4,22 @@
 //! * [`histogram`]: latencies and their percentiles.
 //! * [`outages`]: how long connections were without a transaction.
 //! * [`series`]: those intervals in order, and their sums.
+//! * [`blocks`]: the window cut in another way, for what follows.
+//! * [`statistics`]: how far the figures can be trusted, and whether the run was steady.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.
 //!
 //! Times are nanoseconds since the run's origin.
 //! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
 
+pub mod blocks;
 pub mod client;
 pub mod histogram;
 pub mod outages;
 pub mod recorder;
 pub mod series;
 pub mod server;
+pub mod statistics;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -24,6 +28,7 @@ pub use histogram::Histogram;
 pub use outages::Outages;
 pub use recorder::{Connection, Outcome, Paced, Recorder, Sample, Shards, Window};
 pub use series::{Interval, Now, Series};
+pub use statistics::{Bounds, Confidence, Unsteady};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -167,6 +172,14 @@ pub struct OpenLoop {
     pub lateness: Histogram,
 }
 
+/// How often a statement read or wrote no row, in the whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundNothing {
+    pub statement: String,
+    pub count: u64,
+    pub sent: u64,
+}
+
 /// Everything one run measured.
 #[derive(Clone, Debug)]
 pub struct Measurement {
@@ -181,6 +194,8 @@ pub struct Measurement {
     pub drained: Tally,
     /// Statements of all kinds that were sent in the whole run, as the workers counted them.
     pub sent: u64,
+    /// Those that found no row.
+    pub found_nothing: Vec<FoundNothing>,
     /// Connections whose transaction had not ended when the program stopped waiting.
     pub unfinished: u32,
     /// Connections that were lost and not back when the run was over.
@@ -200,6 +215,7 @@ pub struct Measurement {
     /// Version and cipher of TLS; `None` for connections without it.
     pub encryption: Option<String>,
     pub series: Vec<Interval>,
+    pub confidence: Confidence,
     pub client: client::Usage,
     /// `None` for a target without counters.
     pub server: Option<server::Counters>,

@@ -64,6 +64,19 @@ pub struct Rises {
     pub comparison: Result<Comparison, String>,
     /// In between, if that was asked for.
     pub series: Vec<Step>,
+    /// The shapes of statement that took the longest together, or why they are not known.
+    pub digests: Result<Vec<DigestRise>, String>,
+}
+
+/// What was counted meanwhile of statements of one shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DigestRise {
+    pub text: String,
+    pub count: u64,
+    pub total_s: f64,
+    /// `None` where an earlier one was longer than all of these.
+    pub longest_s: Option<f64>,
+    pub rows_examined: u64,
 }
 
 /// The part of the rises between two readings.
@@ -174,6 +187,7 @@ impl Counters {
                 counters,
                 comparison: counting.and_then(|counting| Comparison::between(first, last, &counting)),
                 series: Vec::new(),
+                digests: Ok(Vec::new()),
             }),
             Err(reason) => Counters::Unknown(reason),
         }

@@ -2,7 +2,39 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Counts, ErrorEntry, RunReport, Server, Status};
+use super::text::grouped;
+use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
+use crate::metrics::Unsteady;
+
+/// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
+pub const CODES: [&str; 26] = [
+    "interrupted",
+    "too-many-errors",
+    "server-lost",
+    "connections-panicked",
+    "unfinished",
+    "no-transactions",
+    "failed-transactions",
+    "ignored-transactions",
+    "connections-lost",
+    "overloaded",
+    "too-short",
+    "unsteady",
+    "schedule-missed",
+    "transactions-shed",
+    "latency-cut-off",
+    "prepares-in-window",
+    "prepared-replaced-by-text",
+    "turned-to-text",
+    "tls",
+    "client-saturated",
+    "client-machine-busy",
+    "client-steal",
+    "rows-not-found",
+    "server-disagrees",
+    "server-counters-unknown",
+    "statements-unaccounted",
+];
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -45,6 +77,8 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
     findings.extend(overloaded(report));
+    findings.extend(too_short(report));
+    findings.extend(unsteady(report));
     findings.extend(schedule_missed(report));
     findings.extend(shed(report));
     findings.extend(cut_off(report));
@@ -52,6 +86,7 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
     findings.extend(client(report));
+    findings.extend(rows_not_found(report));
     findings.extend(report.server.as_ref().and_then(Server::finding));
     findings
 }
@@ -125,6 +160,58 @@ fn overloaded(report: &RunReport) -> Option<Finding> {
             "each cost its connection a pause of up to 2 s, and the rates are lower for it; raise the limit that the error names",
         )
     })
+}
+
+/// A run that cannot tell how far its figures can be trusted. One that changed has no one rate, however long it is.
+fn too_short(report: &RunReport) -> Option<Finding> {
+    let changed = report.confidence.unsteady.is_some() || is_stepped(report);
+    let needs_s = report.confidence.needs_s.filter(|_| !changed)?;
+    Some(Finding::new(
+        "too-short",
+        format!("{:.1} s of this run do not tell how far its figures can be trusted", report.totals.elapsed_s),
+        format!("measure for at least {} s (--time) for intervals of confidence", grouped(needs_s.ceil(), 0)),
+    ))
+}
+
+/// Whether the rate changes inside the window because it was asked to.
+fn is_stepped(report: &RunReport) -> bool {
+    report.spec.open_loop.as_ref().is_some_and(|asked| asked.steps.len() > 1)
+}
+
+/// A rate that changed inside the window: its mean is none that the server ever had.
+fn unsteady(report: &RunReport) -> Option<Finding> {
+    let tps = |tps: f64| grouped(tps, if tps < 100.0 { 1 } else { 0 });
+    // A block that lasts to the window's end ends there but for the arithmetic.
+    let end_s = report.totals.elapsed_s - report.confidence.block_s / 2.0;
+    let (seen, rose) = match report.confidence.unsteady.filter(|_| !is_stepped(report))? {
+        Unsteady::Drift { first, last } => {
+            let seen = match first < last {
+                true => "rose",
+                false => "fell",
+            };
+            let (from, to) = (tps(first), tps(last));
+            let seen = format!("tps {seen} bit by bit, from {from} in the first third of the run to {to} in the last");
+            (seen, Some(first < last))
+        }
+        Unsteady::Shift { from_s, to_s, inside, outside } if from_s > 0.0 && to_s < end_s => {
+            let (inside, outside) = (tps(inside), tps(outside));
+            (format!("tps was {inside} from {from_s:.1} s to {to_s:.1} s, and {outside} before and after"), None)
+        }
+        Unsteady::Shift { from_s, to_s, inside, outside } => {
+            let (first, then, at_s) = if from_s > 0.0 { (outside, inside, from_s) } else { (inside, outside, to_s) };
+            (format!("tps was {} for {at_s:.1} s, and {} after that", tps(first), tps(then)), Some(first < then))
+        }
+    };
+    let advice = match rose {
+        Some(true) => "the warm-up may be too short: raise --warmup-time, or prewarm; the figures are means of both",
+        Some(false) => {
+            "burst credit may be used up, or the data have outgrown the cache; the figures are means of both: wait for a steady state (--warmup-time)"
+        }
+        None => {
+            "a checkpoint, a backup or a neighbour may be behind it; the figures are means of both: look at the series, and repeat the run"
+        }
+    };
+    Some(Finding::new("unsteady", seen, advice))
 }
 
 /// Share of an open loop's transactions that may be begun not at all, or not be in the latencies, unnoticed.
@@ -294,6 +381,21 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     findings
 }
 
+/// A statement that finds nothing costs a server less than one that does.
+fn rows_not_found(report: &RunReport) -> Option<Finding> {
+    let each = report.rows_not_found.iter().map(|RowsNotFound { statement, count, sent }| {
+        format!("{count} of {sent} {statement} ({:.2} %)", 100.0 * *count as f64 / (*sent).max(1) as f64)
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    (!each.is_empty()).then(|| {
+        Finding::new(
+            "rows-not-found",
+            format!("statements of the whole run that found no row: {each}"),
+            "they cost less than those that find one; where rows are deleted, by this workload or another, prepare the tables anew before each run",
+        )
+    })
+}
+
 /// What the workers sent must all be in the report, unless some of them were left behind.
 pub(super) fn unaccounted(report: &RunReport, sent: u64) -> Option<Finding> {
     let spans = [&report.warmup, &report.totals.counts, &report.drained];
@@ -389,4 +491,29 @@ fn client(report: &RunReport) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let rows = include_str!("../../docs/findings.md").lines().filter_map(|line| line.strip_prefix("| `"));
+        let documented: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(documented, CODES);
+    }
+
+    #[test]
+    fn every_code_that_is_given_is_listed() {
+        let source = [include_str!("findings.rs"), include_str!("server.rs")];
+        let literal = |call: &'static str| call.trim_start().strip_prefix('"')?.split('"').next();
+        let code = source.iter().map(|source| source.split("#[cfg(test)]").next().unwrap());
+        let given = code.flat_map(|code| code.split("Finding::new(").skip(1)).filter_map(literal);
+        // These are noticed before a run, by its checks.
+        let given: BTreeSet<_> = given.chain(["prepared-replaced-by-text", "tls"]).collect();
+        assert_eq!(given, CODES.into());
+    }
 }

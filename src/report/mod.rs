@@ -31,8 +31,9 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::client::Usage;
 use crate::metrics::histogram::{Buckets, percentile_us};
 use crate::metrics::server::Counters;
+use crate::metrics::statistics::{self, Bounds, Unsteady};
 use crate::metrics::{
-    self, ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
+    self, ErrorCount, ErrorKey, FoundNothing, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
 };
 
 pub use findings::Finding;
@@ -71,6 +72,10 @@ pub struct RunReport {
     pub outages: Outages,
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
+    pub confidence: Confidence,
+    /// Statements that read or wrote no row, as far as the target tells.
+    #[serde(default)]
+    pub rows_not_found: Vec<RowsNotFound>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
     pub findings: Vec<Finding>,
@@ -373,6 +378,46 @@ pub struct SeriesEntry {
     pub max_us: Option<f64>,
 }
 
+/// Intervals of confidence of the window's figures: how far they can be trusted as figures of this run's server, data and
+/// hour. `None` where the run does not tell; docs/accuracy.md says how they are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confidence {
+    /// Share of intervals that hold the true value.
+    pub level: f64,
+    pub method: String,
+    /// The equal parts of the window by whose differences the errors are known.
+    pub blocks: usize,
+    pub block_s: f64,
+    pub tps: Option<Bounds>,
+    pub rps: Option<Bounds>,
+    pub qps: Option<Bounds>,
+    /// Of the response times.
+    pub latency_us: LatencyBounds,
+    /// How long a window would have to be for an interval of `tps`, where there is none.
+    pub needs_s: Option<f64>,
+    /// How the rate changed inside the window; `None` where it was steady, or the window too short to tell.
+    pub unsteady: Option<Unsteady>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyBounds {
+    pub mean: Option<Bounds>,
+    pub p50: Option<Bounds>,
+    pub p90: Option<Bounds>,
+    pub p95: Option<Bounds>,
+    pub p99: Option<Bounds>,
+    pub p999: Option<Bounds>,
+}
+
+/// How often a statement read or wrote no row, in the whole run with its warm-up.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowsNotFound {
+    pub statement: String,
+    pub count: u64,
+    /// Out of so many.
+    pub sent: u64,
+}
+
 /// What the caller knows of a run beside its measurement.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -415,6 +460,8 @@ impl RunReport {
             outages: Outages::new(&measurement.outages),
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
+            confidence: Confidence::new(&measurement.confidence),
+            rows_not_found: measurement.found_nothing.iter().map(RowsNotFound::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
             findings: setup.findings,
         };
@@ -423,6 +470,8 @@ impl RunReport {
         if let Some(Counters::Unknown(reason)) = &measurement.server {
             report.findings.push(findings::server_unknown(reason));
         }
+        let listed = |finding: &Finding| findings::CODES.contains(&finding.code.as_str());
+        debug_assert!(report.findings.iter().all(listed), "{:?}", report.findings);
         report
     }
 }
@@ -617,6 +666,30 @@ impl SeriesEntry {
             p99_us: response.map(|response| response.p99_us),
             max_us: response.map(|response| response.max_us),
         }
+    }
+}
+
+impl Confidence {
+    fn new(measured: &metrics::Confidence) -> Confidence {
+        let [p50, p90, p95, p99, p999] = measured.percentiles_us;
+        Confidence {
+            level: statistics::LEVEL,
+            method: statistics::METHOD.into(),
+            blocks: measured.blocks,
+            block_s: measured.block_s,
+            tps: measured.tps,
+            rps: measured.rps,
+            qps: measured.qps,
+            latency_us: LatencyBounds { mean: measured.mean_us, p50, p90, p95, p99, p999 },
+            needs_s: measured.needs_s,
+            unsteady: measured.unsteady,
+        }
+    }
+}
+
+impl RowsNotFound {
+    fn new(counted: &FoundNothing) -> RowsNotFound {
+        RowsNotFound { statement: counted.statement.clone(), count: counted.count, sent: counted.sent }
     }
 }
 

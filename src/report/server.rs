@@ -8,7 +8,8 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::Finding;
-use crate::metrics::server::{self, Compared, Counters, Rises, Step};
+use super::text::grouped;
+use crate::metrics::server::{self, Compared, Counters, DigestRise, Rises, Step};
 
 /// Where a line of text ends.
 const COLUMNS: usize = 80;
@@ -28,6 +29,24 @@ pub struct Server {
     /// The same rises in steps, of some of the counters, if --server-interval asked for them.
     #[serde(default)]
     pub series: Vec<ServerStep>,
+    /// The statements of this database that took the server the longest together, by performance_schema; those of all
+    /// clients. Empty where it keeps none.
+    #[serde(default)]
+    pub digests: Vec<Digest>,
+    /// Why they could not be read.
+    #[serde(default)]
+    pub digests_unknown: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Digest {
+    /// With `?` in place of literals, and `#` in place of a table's number.
+    pub text: String,
+    pub count: u64,
+    pub total_s: f64,
+    /// `None` where one before the window was longer.
+    pub longest_s: Option<f64>,
+    pub rows_examined: u64,
 }
 
 /// What the server counted beside what was sent between the same two readings.
@@ -61,13 +80,15 @@ pub struct ServerStep {
 
 impl Server {
     pub(super) fn new(counters: &Counters) -> Option<Server> {
-        let Counters::Known(Rises { elapsed_s, counters, comparison, series }) = counters else { return None };
+        let Counters::Known(Rises { elapsed_s, counters, comparison, series, digests }) = counters else { return None };
         Some(Server {
             elapsed_s: *elapsed_s,
             counters: counters.clone(),
             comparison: comparison.as_ref().ok().map(Comparison::new),
             not_compared: comparison.as_ref().err().cloned(),
             series: series.iter().map(ServerStep::new).collect(),
+            digests: digests.iter().flatten().map(Digest::new).collect(),
+            digests_unknown: digests.as_ref().err().cloned(),
         })
     }
 
@@ -82,7 +103,8 @@ impl Server {
                 writeln!(out, "\n{heading:<26} {:>14}    oltpbench sent", "counted")?;
                 comparison.statements.iter().try_for_each(|row| {
                     let ComparedCount { counter, server, sent_least, sent_most } = row;
-                    writeln!(out, "    {counter:<22} {server:>14}    {sent_least} to {sent_most}")
+                    let [server, least, most] = [server, sent_least, sent_most].map(|count| whole(*count));
+                    writeln!(out, "    {counter:<22} {server:>14}    {least} to {most}")
                 })
             }
             (None, Some(reason)) => {
@@ -101,16 +123,24 @@ impl Server {
             rows.max_by_key(|row| row.sent_least.saturating_sub(row.server).max(row.others()))?;
         let (bound, advice) = match server < sent_least {
             true => (
-                format!("of which oltpbench sent at least {sent_least}"),
+                format!("of which oltpbench sent at least {}", whole(*sent_least)),
                 "a proxy answered from a cache or spread the statements over several servers, of which only one was asked; or statements were lost. Compare without the proxy",
             ),
             false => (
-                format!("of which oltpbench sent at most {sent_most}"),
+                format!("of which oltpbench sent at most {}", whole(*sent_most)),
                 "another client uses the server, or its triggers and stored functions do: the figures were measured beside that load",
             ),
         };
-        let message = format!("in {:.1} s the server counted {server} of {counter}, {bound}", self.elapsed_s);
+        let (elapsed_s, server) = (self.elapsed_s, whole(*server));
+        let message = format!("in {elapsed_s:.1} s the server counted {server} of {counter}, {bound}");
         Some(Finding::new("server-disagrees", message, advice))
+    }
+}
+
+impl Digest {
+    fn new(rise: &DigestRise) -> Digest {
+        let DigestRise { text, count, total_s, longest_s, rows_examined } = rise.clone();
+        Digest { text, count, total_s, longest_s, rows_examined }
     }
 }
 
@@ -128,14 +158,14 @@ impl Comparison {
         let counted = self.statements.iter().filter(|row| row.server > 0);
         let rates = counted.filter_map(|row| {
             let kind = row.counter.strip_prefix("Com_")?;
-            Some(format!("{:.0} {kind}s/s", row.server as f64 / elapsed_s))
+            Some(format!("{} {kind}s/s", grouped(row.server as f64 / elapsed_s, 0)))
         });
         let rates = rates.collect::<Vec<_>>().join(", ");
         // Rounded up, so that it promises nothing.
         let percent = (1e4 * self.uncertainty).ceil() / 1e2;
         let others = match self.statements.iter().map(ComparedCount::others).max() {
             None | Some(0) => String::new(),
-            Some(others) => format!(", and {others} statements of others"),
+            Some(others) => format!(", and {} statements of others", whole(others)),
         };
         format!("The server counted the same (within {percent} %): {rates}{others}")
     }
@@ -160,6 +190,10 @@ impl ServerStep {
             counters: step.counters.iter().map(|(name, rise)| (name.to_string(), *rise)).collect(),
         }
     }
+}
+
+fn whole(count: u64) -> String {
+    grouped(count as f64, 0)
 }
 
 /// Lines of four blanks and as many words as fit.
@@ -192,7 +226,7 @@ mod tests {
         let rows: Vec<Compared> = rows.iter().map(row).collect();
         let comparison = server::Comparison { sent: 500_000, rows };
         let (counters, series) = (BTreeMap::new(), Vec::new());
-        let rises = Rises { elapsed_s: 10.0, counters, comparison: Ok(comparison), series };
+        let rises = Rises { elapsed_s: 10.0, counters, comparison: Ok(comparison), series, digests: Ok(Vec::new()) };
         Server::new(&Counters::Known(rises)).unwrap()
     }
 
@@ -223,12 +257,12 @@ mod tests {
         let finding = busy.finding().unwrap();
         assert_eq!(
             finding.message,
-            "in 10.0 s the server counted 420000 of Com_select, of which oltpbench sent at most 400010"
+            "in 10.0 s the server counted 420,000 of Com_select, of which oltpbench sent at most 400,010"
         );
         assert!(finding.advice.starts_with("another client"), "{finding:?}");
         let halved = server(&[("Com_begin", 28_000, 27_990, 28_010), ("Com_select", 200_000, 399_990, 400_010)]);
         let finding = halved.finding().unwrap();
-        assert!(finding.message.ends_with("at least 399990") && finding.advice.starts_with("a proxy"), "{finding:?}");
+        assert!(finding.message.ends_with("at least 399,990") && finding.advice.starts_with("a proxy"), "{finding:?}");
     }
 
     #[test]
@@ -238,6 +272,7 @@ mod tests {
             counters: BTreeMap::new(),
             comparison: Err("the server has no counter Com_select".into()),
             series: Vec::new(),
+            digests: Err("SELECT command denied".into()),
         };
         let server = Server::new(&Counters::Known(rises)).unwrap();
         assert!(text(&server).contains("cannot be held"), "{}", text(&server));

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{ErrorEntry, Finding, Latency, RunReport, Status, Totals};
-use crate::metrics::{Histogram, Interval};
+use crate::metrics::{Bounds, Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
 /// `percentile` of `response` is its latency. Its err/s are the errors that were not answered by a retry, unlike the
@@ -84,6 +84,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = statement_latencies(&mut out, report);
     let _ = report.server.as_ref().map(|server| server.text(&mut out));
     let _ = client(&mut out, report);
+    let _ = result(&mut out, report, percentiles);
     let _ = findings(&mut out, &report.findings);
     out
 }
@@ -301,6 +302,72 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
     Ok(())
 }
 
+/// The figures to quote, with their errors.
+fn result(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
+    let (totals, confidence, response) = (&report.totals, &report.confidence, &report.latency_us.response);
+    if response.count == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\nResult, with {} % intervals:", 100.0 * confidence.level)?;
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    line("tps:", with_error(totals.tps, confidence.tps, 1.0))?;
+    line("rps:", with_error(totals.rps, confidence.rps, 1.0))?;
+    line("qps:", with_error(totals.qps, confidence.qps, 1.0))?;
+    let of = &confidence.latency_us;
+    line("mean latency (ms):", with_error(response.mean, of.mean, 1e-3))?;
+    let known = [
+        (50.0, response.p50, of.p50),
+        (90.0, response.p90, of.p90),
+        (95.0, response.p95, of.p95),
+        (99.0, response.p99, of.p99),
+        (99.9, response.p999, of.p999),
+    ];
+    for (percentile, value, bounds) in known.into_iter().filter(|(percentile, ..)| percentiles.contains(percentile)) {
+        line(&format!("p{percentile} (ms):"), with_bounds(value, bounds, 1e-3))?;
+    }
+    Ok(())
+}
+
+/// A figure whose error is the same on both sides, both times `scale`.
+fn with_error(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
+    let Some(Bounds { high, .. }) = bounds else { return without_error(value * scale) };
+    let (value, error) = (value * scale, (high - value) * scale);
+    let decimals = decimals(value, error);
+    format!("{} ± {}", grouped(value, decimals), grouped(error, decimals))
+}
+
+fn with_bounds(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
+    let Some(Bounds { low, high }) = bounds else { return without_error(value * scale) };
+    let decimals = decimals(value * scale, (high - low) / 2.0 * scale);
+    let [value, low, high] = [value, low, high].map(|each| grouped(each * scale, decimals));
+    format!("{value} ({low} to {high})")
+}
+
+fn without_error(value: f64) -> String {
+    format!("{} (no interval)", grouped(value, decimals(value, value / 100.0)))
+}
+
+/// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
+fn decimals(value: f64, error: f64) -> usize {
+    // Without an error, as if it were a hundredth.
+    let error = if error > 0.0 { error } else { value / 100.0 };
+    if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
+}
+
+/// A figure with its thousands apart, as in 46,144.5.
+pub(super) fn grouped(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
+
 fn findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
     if findings.is_empty() {
         return Ok(());
@@ -320,7 +387,8 @@ mod tests {
     use super::*;
     use crate::metrics::client::Usage;
     use crate::metrics::{
-        ErrorCount, ErrorKey, Measurement, Now, OpenLoop, Outages, StatementLatency, Statements, Tally,
+        Confidence, ErrorCount, ErrorKey, Measurement, Now, OpenLoop, Outages, StatementLatency, Statements, Tally,
+        Unsteady,
     };
     use crate::report::{AskedOpenLoop, Profile, ProfileChange, Setup, Spec, Step, Target, WorkloadOption};
 
@@ -347,6 +415,21 @@ mod tests {
             errors: [(key, error)].into(),
             due_inside: 0,
             shed: 0,
+        }
+    }
+
+    fn confidence() -> Confidence {
+        let bounds = |low, high| Some(Bounds { low, high });
+        Confidence {
+            blocks: 100,
+            block_s: 0.1,
+            tps: bounds(98.766, 101.234),
+            rps: bounds(1777.8, 1822.2),
+            qps: bounds(1975.3, 2024.7),
+            mean_us: bounds(1488.0, 1512.0),
+            percentiles_us: [bounds(1480.0, 1520.0), None, bounds(1940.0, 1962.0), bounds(1981.0, 2000.0), None],
+            needs_s: None,
+            unsteady: None,
         }
     }
 
@@ -423,6 +506,7 @@ mod tests {
             warmup: Tally::default(),
             drained: Tally { transactions: 64, ..Tally::default() },
             sent: 20_037,
+            found_nothing: Vec::new(),
             unfinished: 0,
             away: 0,
             panicked: 0,
@@ -439,6 +523,7 @@ mod tests {
             reconnects: Histogram::default(),
             encryption: Some("TLSv1.3 TLS_AES_256_GCM_SHA384".into()),
             series: Vec::new(),
+            confidence: confidence(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,
         }
@@ -450,6 +535,50 @@ mod tests {
         insta::assert_snapshot!(summary);
         let setup_and_figures = summary.split("Findings:").next().unwrap();
         assert!(setup_and_figures.lines().all(|line| line.chars().count() <= 80), "{summary}");
+    }
+
+    #[test]
+    fn figures_have_the_digits_that_their_error_leaves() {
+        let bounds = |value: f64, error: f64| Some(Bounds { low: value - error, high: value + error });
+        for (value, error, expected) in [
+            (2884.4, 35.2, "2,884 ± 35"),
+            (1_234_567.8, 4567.0, "1,234,568 ± 4,567"),
+            (2884.43, 3.521, "2,884.4 ± 3.5"),
+            (0.9876, 0.00012, "0.98760 ± 0.00012"),
+            (1000.0, 0.0, "1,000 ± 0"),
+            (12.5, 0.0, "12.50 ± 0.00"),
+        ] {
+            assert_eq!(with_error(value, bounds(value, error), 1.0), expected);
+        }
+        assert_eq!(with_error(2884.43, None, 1.0), "2,884 (no interval)");
+        assert_eq!(with_error(2.5, None, 1.0), "2.500 (no interval)");
+        let bounds = Some(Bounds { low: 5_051.0, high: 5_212.0 });
+        assert_eq!(with_bounds(5_120.0, bounds, 1e-3), "5.120 (5.051 to 5.212)");
+    }
+
+    #[test]
+    fn a_run_without_errors_says_how_long_it_must_be_and_an_unsteady_one_what_was_seen() {
+        let seen = |needs_s, unsteady| {
+            let mut report = report();
+            report.confidence.tps = None;
+            (report.confidence.needs_s, report.confidence.unsteady) = (needs_s, unsteady);
+            let findings = crate::report::findings::find(&report);
+            let mut of_errors = findings.iter().filter(|finding| ["too-short", "unsteady"].contains(&&*finding.code));
+            let found = of_errors.next().unwrap();
+            assert!(of_errors.next().is_none(), "{findings:?}");
+            format!("[{}] {}; {}", found.code, found.message, found.advice)
+        };
+        let drift = |first, last| Some(Unsteady::Drift { first, last });
+        let shift = |from_s, to_s| Some(Unsteady::Shift { from_s, to_s, inside: 2900.0, outside: 51.25 });
+        let all = [
+            seen(Some(1234.2), None),
+            seen(Some(1234.2), drift(2900.0, 2100.0)),
+            seen(None, drift(2100.0, 2900.0)),
+            seen(None, shift(0.0, 4.0)),
+            seen(None, shift(4.0, 10.0)),
+            seen(None, shift(4.0, 6.0)),
+        ];
+        insta::assert_snapshot!(all.join("\n"));
     }
 
     #[test]

@@ -86,8 +86,9 @@ pub struct Fault {
 pub trait Session {
     /// `writes` says whether a statement of the transaction will write.
     fn begin(&mut self, writes: bool) -> Result<(), Fault>;
-    /// Sends one statement and reads its result to the end.
-    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault>;
+    /// Sends one statement and reads its result to the end. Gives how many rows it read or wrote, where that is known: of
+    /// an UPDATE those that it found, even if they had the new values already.
+    fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault>;
     fn commit(&mut self) -> Result<(), Fault>;
     fn rollback(&mut self) -> Result<(), Fault>;
     /// Version and cipher of TLS; `None` without it.
@@ -131,6 +132,10 @@ pub trait Control {
     fn counting(&self) -> Option<&'static Counting> {
         None
     }
+    /// What the server keeps of each shape of statement in this database.
+    fn digests(&mut self) -> Result<Vec<Digest>, Fault> {
+        Ok(Vec::new())
+    }
     /// What would go wrong with a run of this demand where [`Control::facts`] are `facts`; whether its tables are there
     /// and hold what they must is not looked at.
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
@@ -152,6 +157,18 @@ pub struct Counting {
     pub again: &'static str,
     /// Those that tell how the server does while it works.
     pub series: &'static [&'static str],
+}
+
+/// What a server counted of statements that differ in their literals alone, since it was last told to forget.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// The server's name for them.
+    pub id: String,
+    pub text: String,
+    pub count: u64,
+    pub total_ps: u64,
+    pub longest_ps: u64,
+    pub rows_examined: u64,
 }
 
 /// A database that can be prepared and cleaned up.

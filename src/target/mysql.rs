@@ -36,7 +36,7 @@ use self::session::Statements;
 pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
-use super::{Control, Counting, Database, Dialect, Facts, Fault, FaultClass, Target};
+use super::{Control, Counting, Database, Dialect, Digest, Facts, Fault, FaultClass, Target};
 use crate::spec::{MySqlAddress, Protocol, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
@@ -307,6 +307,19 @@ impl Control for MySqlControl<'_> {
         Some(&COUNTING)
     }
 
+    fn digests(&mut self) -> Result<Vec<Digest>, Fault> {
+        if self.variable("performance_schema")?.as_deref() != Some("ON") {
+            return Ok(Vec::new());
+        }
+        // Without this question, which is no part of a run.
+        let rows = self.rows(
+            "SELECT DIGEST, DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT, MAX_TIMER_WAIT, SUM_ROWS_EXAMINED \
+             FROM performance_schema.events_statements_summary_by_digest \
+             WHERE SCHEMA_NAME = DATABASE() AND DIGEST_TEXT NOT LIKE '%events_statements_summary_by_digest%'",
+        )?;
+        Ok(rows.into_iter().filter_map(digest).collect())
+    }
+
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
         let ssl_mode = self.ssl_mode;
         check::of_server(self, facts, demand, ssl_mode)
@@ -320,6 +333,19 @@ impl Control for MySqlControl<'_> {
         let bytes = self.variable("max_allowed_packet")?;
         Ok(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(1 << 20))
     }
+}
+
+fn digest(row: Vec<Option<String>>) -> Option<Digest> {
+    let [id, text, count, total, longest, examined] = <[Option<String>; 6]>::try_from(row).ok()?;
+    let number = |text: Option<String>| text?.parse().ok();
+    Some(Digest {
+        id: id?,
+        text: text?,
+        count: number(count)?,
+        total_ps: number(total)?,
+        longest_ps: number(longest)?,
+        rows_examined: number(examined)?,
+    })
 }
 
 /// How the server is called in messages; never with a password.
