@@ -389,6 +389,7 @@ mod tests {
             open_loop: None,
             warmup_time: Duration::from_secs_f64(warmup_s),
             interval: Duration::from_secs(1),
+            server_interval: None,
             seed,
             max_retries: 0,
             connect_concurrency: 1,

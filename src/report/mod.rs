@@ -6,12 +6,14 @@
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
 //! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`server`]: the server's own counters beside ours.
 //! * [`text`]: a run's report for a terminal.
 //!
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod check;
 pub mod findings;
+pub mod server;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -31,10 +33,11 @@ use crate::metrics::histogram::{Buckets, percentile_us};
 use crate::metrics::server::Counters;
 use crate::metrics::statistics::{self, Bounds, Unsteady};
 use crate::metrics::{
-    self, ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
+    self, ErrorCount, ErrorKey, FoundNothing, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
 };
 
 pub use findings::Finding;
+pub use server::Server;
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -70,6 +73,9 @@ pub struct RunReport {
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
     pub confidence: Confidence,
+    /// Statements that read or wrote no row, as far as the target tells.
+    #[serde(default)]
+    pub rows_not_found: Vec<RowsNotFound>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
     pub findings: Vec<Finding>,
@@ -404,13 +410,13 @@ pub struct LatencyBounds {
     pub p999: Option<Bounds>,
 }
 
-/// The server's own counters: what they rose by from just after the window's start to just after its end, for all that the
-/// server did, with what was in flight at those moments.
+/// How often a statement read or wrote no row, in the whole run with its warm-up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Server {
-    pub elapsed_s: f64,
-    /// By the server's names; those that did not rise are left out.
-    pub counters: BTreeMap<String, u64>,
+pub struct RowsNotFound {
+    pub statement: String,
+    pub count: u64,
+    /// Out of so many.
+    pub sent: u64,
 }
 
 /// What the caller knows of a run beside its measurement.
@@ -456,10 +462,12 @@ impl RunReport {
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
             confidence: Confidence::new(&measurement.confidence),
+            rows_not_found: measurement.found_nothing.iter().map(RowsNotFound::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
+        report.findings.extend(findings::unaccounted(&report, measurement.sent));
         if let Some(Counters::Unknown(reason)) = &measurement.server {
             report.findings.push(findings::server_unknown(reason));
         }
@@ -680,12 +688,9 @@ impl Confidence {
     }
 }
 
-impl Server {
-    fn new(counters: &Counters) -> Option<Server> {
-        match counters {
-            Counters::Known { elapsed_s, rises } => Some(Server { elapsed_s: *elapsed_s, counters: rises.clone() }),
-            Counters::Unknown(_) => None,
-        }
+impl RowsNotFound {
+    fn new(counted: &FoundNothing) -> RowsNotFound {
+        RowsNotFound { statement: counted.statement.clone(), count: counted.count, sent: counted.sent }
     }
 }
 

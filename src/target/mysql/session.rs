@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::response::Answer;
 use crate::spec::Protocol;
 use crate::target::{Fault, FaultClass, Literals, Prepares, Session, placeholders, render_text};
 use crate::workload::plan::{Call, Plan};
@@ -112,11 +113,28 @@ impl MySqlSession {
         Ok(Some(statement.statement))
     }
 
-    fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<(), Fault> {
+    fn answer(&mut self, call: &Call<'_>) -> Result<Answer, Fault> {
+        let Statements { plan, first, .. } = &*self.statements;
+        // Tables are numbered from 1.
+        let text = first[call.statement] + call.table as usize - 1;
+        if self.protocol == Protocol::Text || !plan.statements[call.statement].prepared {
+            return self.execute_text(call, text);
+        }
+        let statement = match self.prepared[text] {
+            NOT_PREPARED => self.prepare(call, text)?,
+            statement => Some(statement),
+        };
+        match statement {
+            Some(statement) => self.connection.execute(statement, call.arguments),
+            None => self.execute_text(call, text),
+        }
+    }
+
+    fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<Answer, Fault> {
         let Statements { plan, placeholders, .. } = &*self.statements;
         let (places, literals) = (placeholders[text].iter().copied(), self.literals);
         let write = |out: &mut Vec<u8>| render_text(plan.sql(call), places, call.arguments, literals, out);
-        self.connection.query_with(write).map(drop)
+        self.connection.query_with(write)
     }
 }
 
@@ -136,21 +154,8 @@ impl Session for MySqlSession {
         self.connection.query("BEGIN").map(drop)
     }
 
-    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        let Statements { plan, first, .. } = &*self.statements;
-        // Tables are numbered from 1.
-        let text = first[call.statement] + call.table as usize - 1;
-        if self.protocol == Protocol::Text || !plan.statements[call.statement].prepared {
-            return self.execute_text(&call, text);
-        }
-        let statement = match self.prepared[text] {
-            NOT_PREPARED => self.prepare(&call, text)?,
-            statement => Some(statement),
-        };
-        match statement {
-            Some(statement) => self.connection.execute(statement, call.arguments).map(drop),
-            None => self.execute_text(&call, text),
-        }
+    fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault> {
+        self.answer(&call).map(|answer| Some(answer.rows + answer.affected))
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
