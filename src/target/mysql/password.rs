@@ -57,8 +57,8 @@ impl Passwords {
         }
     }
 
-    /// Makes an attempt to log in with the password. If that is refused though it was accepted before, it may have
-    /// expired or been changed: another attempt is made with a new one, if a command prints one. Once `interrupted` is
+    /// Makes an attempt to log in with the password. If that is refused and the password was older than a second, it may
+    /// have expired or been changed: another attempt is made with a new one, if a command prints one. Once `interrupted` is
     /// set nothing is waited for any more.
     pub fn log_in<R>(
         &self,
@@ -71,8 +71,9 @@ impl Passwords {
             Passwords::Printed(printer) => printer,
         };
         let used = printer.password(None, interrupted)?;
+        let was_new = used.printed_at.elapsed() <= NEW;
         match attempt(Some(&used.password)) {
-            Err(fault) if is_refusal(&fault) && used.printed_at.elapsed() > NEW => {
+            Err(fault) if is_refusal(&fault) && !was_new => {
                 let new = printer.password(Some(used.run), interrupted)?;
                 attempt(Some(&new.password))
             }
