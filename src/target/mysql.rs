@@ -377,3 +377,16 @@ fn connect_fault(address: &MySqlAddress, mut fault: Fault, cause: Cause) -> Faul
     fault.message = format!("{advice} ({code}{})", fault.message);
     fault
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_no_text_is_an_error_that_shows_it() {
+        assert_eq!(text("größe".into()).unwrap(), "größe");
+        let fault = text(b"gr\xf6\xdfe".to_vec()).unwrap_err();
+        assert_eq!((fault.class, fault.code), (FaultClass::Failed, 0));
+        assert!(fault.message.contains("`gr\\xf6\\xdfe`"), "{fault}");
+    }
+}
