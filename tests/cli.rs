@@ -58,7 +58,14 @@ fn a_user_of_sysbench_is_shown_the_way() {
     for (arguments, advice) in [
         (["run", "--max-time=5"], "use --time"),
         (["run", "--num_threads=5"], "use --threads"),
+        (["run", "--oltp-range-size=5"], "use --range-size"),
         (["run", "--oltp-table-size=5"], "use --table-size"),
+        (["run", "--oltp_dist_type=special"], "use --rand-type"),
+        (["run", "--mysql-ssl-ca=ca.pem"], "use --ssl-ca"),
+        (["run", "--mysql-debug"], "sysbench's --mysql-debug has no counterpart here; leave it out"),
+        (["run", "--db-driver=mysql"], "the --url says what is measured"),
+        (["run", "--pgsql-host=h"], "knows no PostgreSQL"),
+        (["run", "--tables-size=5"], "'--table-size'"),
         (["run", "--mysql-password=hunter2"], "use OLTPBENCH_PASSWORD"),
         (["run", "mysql://u:hunter2@127.0.0.1:1/d"], "mysql://u:***@127.0.0.1:1/d"),
         (["run", "--mode=mysql://u:hunter2@127.0.0.1:1/d"], "u:***@"),
@@ -70,10 +77,30 @@ fn a_user_of_sysbench_is_shown_the_way() {
         assert!(message.contains(advice) && !message.contains("hunter2"), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
+    let message = fail(2, &["run", "--url", "simulated:", "--mysql_host=h"]);
+    assert!(message.contains("sysbench's --mysql-host is called --host here"), "{message}");
+    // Advice is on what is wrong, not on what else was given.
+    let message = fail(2, &["run", "--mysql-host=h", "--threads=0"]);
+    assert!(message.contains("1..=100000") && !message.contains("sysbench"), "{message}");
     for arguments in [["--mode", "oltp_insert"], ["--workload", "insert"]] {
         let report = report(&[&["run", "--url", "simulated:", "--events", "3"], &arguments[..]].concat());
         assert_eq!(report["spec"]["workload"], "oltp_insert");
         assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
+    }
+}
+
+#[test]
+fn every_built_in_workload_is_a_mode() {
+    let help = succeed(&["run", "--help"]);
+    let refusal = fail(2, &["run", "--mode", "nonsense"]);
+    let list = succeed(&["workloads", "list"]);
+    for workload in list.lines().filter_map(|line| line.split_whitespace().next()) {
+        let mode = workload.trim_start_matches("oltp_").replace('_', "-");
+        assert!(help.contains(&mode) && refusal.contains(&mode), "{mode}: {help}\n{refusal}");
+        for name in [&mode, workload] {
+            let report = report(&["run", "--url", "simulated:", "--events", "3", "--time", "0", "--mode", name]);
+            assert_eq!(report["spec"]["workload"], workload);
+        }
     }
 }
 
@@ -93,6 +120,14 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--max-error-rate", "200", "between 0 and 100"),
         ("--url", "postgres://h/d", "mysql://"),
         ("--url", "mysql://user:hunter2@h:port/d", "not a URL"),
+        ("--url", "mysql://h/d?socket=", "path of a Unix socket"),
+        ("--url", "mysql://h/d?ssl-mode=required&ssl-mode=disabled", "`ssl-mode` more than once"),
+        ("--url", "mysql://h/d?sslmode=required", "unknown parameter `sslmode`"),
+        ("--ignore-errors", "1213,,1062", "`` is no code; give those from 1 to 65535"),
+        ("--ignore-errors", "1213,", "`` is no code"),
+        ("--ignore-errors", "-1", "`-1` is no code"),
+        ("--ignore-errors", "0", "`0` is no code"),
+        ("--ignore-errors", "99999999999999999999", "`99999999999999999999` is no code"),
         ("--json", "/nowhere/run.json", "/nowhere/run.json"),
         ("--json", "-", "/dev/stdout"),
         ("--json", "", "/dev/stdout"),
@@ -103,6 +138,14 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--rand-spec-iter", "4294967295", "1..=1000"),
         ("--rand-seed", "9007199254740992", "9007199254740992"),
         ("--events", "18446744073709551615", "9007199254740992"),
+        ("--rate", "many", "number of transactions a second"),
+        ("--rate", "-1", "between 0.001"),
+        ("--rate", "nan", "between 0.001"),
+        ("--rate-steps", "1000", "RATE:TIME"),
+        ("--rate-steps", "1000:soon", "not a time"),
+        ("--rate-steps", "1000:10s,0:10s", "above 0"),
+        ("--max-lateness", "0", "above 0"),
+        ("--arrival", "sometimes", "poisson"),
     ] {
         let option_value = format!("{option}={value}");
         let url: &[&str] = if option == "--url" { &[] } else { &["--url", "simulated:"] };
@@ -113,6 +156,28 @@ fn wrong_values_are_refused_with_their_bounds() {
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
         assert!(!message.contains("Running"), "it was noticed only after the run: {message}");
     }
+}
+
+#[test]
+fn options_of_an_open_loop_that_contradict_each_other_are_refused() {
+    let steps = ["--rate-steps", "100:1s,200:1s"];
+    for (arguments, part) in [
+        (&["--arrival", "constant"][..], "--arrival is only for an open loop; give --rate"),
+        (&["--overload", "queue"], "--overload is only for an open loop"),
+        (&["--max-lateness", "1s"], "--max-lateness is only for an open loop"),
+        (&["--rate", "1", "--overload", "shed"], "--overload shed needs --max-lateness"),
+        (&["--rate", "1", "--max-lateness", "1s"], "--max-lateness needs --overload shed"),
+        (&["--rate", "1", "--overload", "queue", "--max-lateness", "1s"], "--max-lateness needs --overload shed"),
+        (&[&steps[..], &["--rate", "100"]].concat(), "exclude each other"),
+        (&[&steps[..], &["--time", "3"]].concat(), "last 2s and --time is 3s"),
+    ] {
+        for command in ["run", "check"] {
+            let message = fail(2, &[&[command, "--url", "simulated:"], arguments].concat());
+            assert!(message.contains(part), "{arguments:?}: {message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+    succeed(&[&["run", "--url", "simulated:", "--time", "2"], &steps[..]].concat());
 }
 
 #[test]
@@ -320,4 +385,15 @@ fn a_password_can_be_asked_for_only_at_a_terminal() {
     let message = text(&command.stdin(std::process::Stdio::null()).assert().code(2).get_output().stderr);
     assert!(message.contains("no password could be asked for"), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
+}
+
+#[test]
+fn only_commands_that_run_statements_take_a_time_for_them() {
+    for command in ["prepare", "prewarm", "cleanup"] {
+        let message = fail(2, &[command, "--host", "h", "--statement-timeout", "1"]);
+        assert!(message.contains("--statement-timeout"), "{message}");
+        assert!(!succeed(&[command, "--help"]).contains("--statement-timeout"));
+    }
+    let message = fail(2, &["run", "--url", "simulated:", "--statement-timeout", "1"]);
+    assert!(message.contains("--statement-timeout is only for mysql:// targets"), "{message}");
 }

@@ -107,9 +107,11 @@ fn each_silence_of_a_server_costs_one_timeout_and_one_connection() {
         let silences = run["totals"]["errors"].as_array().unwrap();
         assert!(silences.iter().all(|error| error["class"] == "connection lost"), "{silences:?}");
         assert!(silences[0]["message"].as_str().unwrap().contains("--statement-timeout"), "{silences:?}");
-        // A new connection's first transaction comes at once, so an outage is what connecting takes.
+        // Each connection that was lost is one outage, and that of one which is opened again ends at once.
         let outages = count(&run, "latency_us.outage.count");
-        assert!((1..=count(&run, "totals.reconnects")).contains(&outages), "{run}");
+        assert_eq!(outages, count(&run, "totals.lost_connections"), "{run}");
+        assert!(outages - count(&run, "outages.cut_off") <= count(&run, "totals.reconnects"), "{run}");
+        assert_eq!(count(&run, "latency_us.reconnect.count"), count(&run, "totals.reconnects"), "{run}");
     }
 }
 
@@ -132,6 +134,20 @@ fn a_server_that_takes_no_writes_any_more_is_left_for_a_new_connection() {
     assert!((1..=server.sent().errors).contains(&reconnects), "{run}");
     assert_eq!(errors(&run, 1290), server.sent().errors, "{run}");
     assert_eq!(run["totals"]["errors"][0]["class"], "failover");
+}
+
+#[test]
+fn a_server_that_is_overloaded_is_asked_again_after_a_pause() {
+    let server = start(Behaviour::ErrorEach(20, 1226, "42000"));
+    let (run, _) = judged(&server, &[]);
+    let errors = errors(&run, 1226);
+    // A second has room for 40 pauses of 25 ms and more on each connection, and for thousands of transactions.
+    assert!((1..=4 * 41).contains(&errors) && errors == server.sent().errors, "{run}");
+    assert_eq!(run["totals"]["errors"][0]["class"], "overload");
+    assert_eq!((count(&run, "totals.lost_connections"), count(&run, "totals.reconnects")), (0, 0), "{run}");
+    let findings = run["findings"].as_array().unwrap();
+    assert!(findings.iter().any(|finding| finding["code"] == "overloaded"), "{findings:?}");
+    assert!(findings.iter().all(|finding| finding["code"] != "latency-cut-off"), "{findings:?}");
 }
 
 #[test]

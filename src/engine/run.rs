@@ -7,14 +7,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::schedule::{Schedule, Tickets};
-use super::worker::{self, Clock, Shared, Worker};
+use super::schedule::{Progress, Schedule, Tickets};
+use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
+use crate::metrics::{Confidence, Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -81,17 +82,19 @@ pub fn run<T: Target>(
 ) -> Result<(Measurement, Ending), EngineError> {
     refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
+    let schedule = spec.open_loop.as_ref().map(|open_loop| Schedule::new(open_loop, spec));
     let shared = Arc::new(Shared {
         target,
         plan,
-        schedule: Schedule::ClosedLoop,
-        tickets: Tickets::new(spec.events),
+        tickets: Tickets::new(spec.events, schedule.as_ref()),
+        schedule,
         clock: Clock(Instant::now()),
         seed: spec.seed,
         max_retries: spec.max_retries,
         ignored_errors: spec.ignored_errors.clone(),
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
+        begun: (0..spec.threads).map(|_| Begun::default()).collect(),
         recorder: OnceLock::new(),
     });
     let (measured, server) =
@@ -136,7 +139,7 @@ fn connect_and_measure<T: Target>(
     let end_ns = spec.time.map_or(u64::MAX, |time| start_ns.saturating_add(nanos(time)));
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
     // Nobody else sets it, so this cannot fail.
-    let _ = shared.recorder.set(Recorder::new(window, shards));
+    let _ = shared.recorder.set(Recorder::new(window, shards, spec.threads));
     gate.decide(true);
     Ok(Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted))
 }
@@ -146,6 +149,8 @@ struct Connects {
     times: Histogram,
     /// That of the first one.
     encryption: Option<String>,
+    /// Their threads.
+    workers: Vec<Thread>,
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -155,17 +160,17 @@ fn nanos(duration: Duration) -> u64 {
 /// Starts the workers, a few at a time, until all are connected and wait at the gate.
 fn connect_all(
     spec: &RunSpec,
-    spawn: impl Fn(u32) -> Result<(), EngineError>,
+    spawn: impl Fn(u32) -> Result<Thread, EngineError>,
     events: &Receiver<Event>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<Connects, EngineError> {
     let threads = spec.threads;
-    let mut connects = Connects { times: Histogram::default(), encryption: None };
+    let mut connects = Connects { times: Histogram::default(), encryption: None, workers: Vec::new() };
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
         while started < threads && started - connected < spec.connect_concurrency {
-            spawn(started)?;
+            connects.workers.push(spawn(started)?);
             started += 1;
         }
         match events.recv_timeout(LOOK) {
@@ -193,7 +198,7 @@ fn spawn_worker<T: Target>(
     gate: &Arc<Gate>,
     number: u32,
     sender: Sender<Event>,
-) -> Result<(), EngineError> {
+) -> Result<Thread, EngineError> {
     let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
@@ -214,7 +219,7 @@ fn spawn_worker<T: Target>(
         }
     };
     let builder = std::thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK_BYTES);
-    builder.spawn(body).map(drop).map_err(|source| EngineError::Thread { number, source })
+    builder.spawn(body).map(|worker| worker.thread().clone()).map_err(|source| EngineError::Thread { number, source })
 }
 
 struct OnDrop(Sender<Event>);
@@ -235,7 +240,13 @@ struct Coordinator<'a, T> {
     began: Instant,
     started_at: SystemTime,
     connects: Connects,
+    /// `None` in a closed loop.
+    progress: Option<Progress<'a>>,
+    /// Age of the oldest transaction in flight when the window ended.
+    oldest_at_end: Option<Duration>,
     series: Series,
+    /// Slices that were taken once they were over.
+    taken: u64,
     /// Intervals that were told to the observer.
     told: u64,
     /// Since when no connection has been there.
@@ -261,7 +272,10 @@ impl<'a, T: Target> Coordinator<'a, T> {
             began: Instant::now(),
             started_at,
             connects,
-            series: Series::new(started_at),
+            progress: shared.progress(),
+            oldest_at_end: None,
+            series: Series::new(started_at, shared.recorder().window()),
+            taken: 0,
             told: 0,
             all_away_since: None,
             used_up_since: None,
@@ -272,16 +286,19 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let mut before = Reading::now();
         let mut ending = self.watch(&mut before, observer, interrupted);
         let after = Reading::now();
+        self.oldest_at_end = self.oldest();
         let recorder = self.shared.recorder();
         if ending != Ending::Completed {
             recorder.close(|| self.shared.clock.now_ns());
+            // Those that wait for their next transaction to be due look for the window's end.
+            self.connects.workers.iter().for_each(Thread::unpark);
         }
         if !self.drain(ending, observer, interrupted) {
             ending = Ending::Interrupted;
         }
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.ended_transactions() == 0;
-        if (self.running == 0 || self.used_up_since.is_some()) && self.shared.tickets.are_used_up() && nothing_after {
+        if (self.running == 0 || self.used_up_since.is_some()) && self.used_up() && nothing_after {
             // The events were used up inside the window: it ends with the last of them.
             recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
         }
@@ -300,6 +317,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
                 warm = true;
                 *before = Reading::now();
             }
+            if now_ns >= window.start_ns() {
+                self.backlog();
+            }
             if self.running == 0 || now_ns >= window.end_ns() || self.overdue() {
                 return Ending::Completed;
             }
@@ -312,24 +332,55 @@ impl<'a, T: Target> Coordinator<'a, T> {
             if self.server_lost() {
                 return Ending::ServerLost;
             }
-            let line_ns = window.interval_end_ns(self.told).saturating_add(GRACE_NS);
-            if now_ns >= line_ns {
-                self.tell_next(observer);
-                self.series.settle(now_ns, window);
+            let slice_ns = window.slice_end_ns(self.taken).saturating_add(GRACE_NS);
+            if now_ns >= slice_ns {
+                self.taken += 1;
+                self.take(self.taken);
+                if window.interval_of(self.taken) > self.told {
+                    self.tell_next(self.oldest(), observer);
+                    self.series.settle(now_ns, window);
+                }
                 continue;
             }
-            let next_ns = line_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
+            let next_ns = slice_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
             self.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(LOOK));
         }
     }
 
-    /// Takes what ended in the next interval, and tells it.
-    fn tell_next(&mut self, observer: &mut dyn Observer) {
+    /// Takes what ended in slices of a number below `before`.
+    fn take(&mut self, before: u64) {
         let recorder = self.shared.recorder();
-        recorder.take(self.told + 1, |number, tally, response| self.series.add(number, tally, response));
-        let (interval, response) = self.series.interval(self.told, recorder.window());
+        let window = recorder.window();
+        recorder.take(before, |slice, tally, response| self.series.add(slice, window, tally, response));
+    }
+
+    /// Tells the next interval, of which all slices were taken.
+    fn tell_next(&mut self, oldest: Option<Duration>, observer: &mut dyn Observer) {
+        let recorder = self.shared.recorder();
+        let now = Now { oldest, backlog: self.backlog() };
+        let (interval, response) = self.series.interval(self.told, now, recorder.window());
         observer.interval(&interval, response);
         self.told += 1;
+    }
+
+    /// Age of the oldest transaction in flight.
+    fn oldest(&self) -> Option<Duration> {
+        let now_ns = self.shared.clock.now_ns();
+        let first_ns = self.shared.begun.iter().filter_map(Begun::get).min();
+        first_ns.map(|first_ns| Duration::from_nanos(now_ns.saturating_sub(first_ns)))
+    }
+
+    /// How many transactions of an open loop are due and not begun. Called inside the window or after it.
+    fn backlog(&mut self) -> Option<u64> {
+        let now_ns = self.shared.clock.now_ns();
+        self.progress.as_mut().map(|progress| progress.backlog(now_ns))
+    }
+
+    /// Whether all events have been begun, or could have been.
+    fn used_up(&mut self) -> bool {
+        let now_ns = self.shared.clock.now_ns();
+        // In an open loop those that wait for their time are taken, too.
+        self.shared.tickets.are_used_up() && self.progress.as_mut().is_none_or(|progress| progress.all_due(now_ns))
     }
 
     fn wait(&mut self, timeout: Duration) {
@@ -360,8 +411,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
 
     /// Whether the last events of a run have not ended for as long as a forced shutdown waits.
     fn overdue(&mut self) -> bool {
-        self.shared.tickets.are_used_up()
-            && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
+        self.used_up() && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
     }
 
     /// Waits for transactions in flight, but no longer than the forced shutdown allows, nor than somebody who interrupts
@@ -387,13 +437,17 @@ impl<'a, T: Target> Coordinator<'a, T> {
     }
 
     fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
+        self.take(u64::MAX);
         let recorder = self.shared.recorder();
         let window = recorder.window();
-        recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
         while self.told < window.intervals() {
-            self.tell_next(observer);
+            self.tell_next(self.oldest_at_end, observer);
         }
-        let series = self.series.finish(window);
+        let mut series = self.series.finish(window);
+        let open_loop = self.progress.map(|progress| {
+            progress.count_due(&mut series.intervals);
+            progress.finish(self.shared.clock.now_ns(), remainder.service, remainder.lateness)
+        });
         let away = self.shared.away.load(Ordering::Relaxed);
         Measurement {
             // A run that ended during its warm-up never came to the start of its window.
@@ -407,12 +461,15 @@ impl<'a, T: Target> Coordinator<'a, T> {
             away: away + self.shared.never_back.load(Ordering::Relaxed),
             panicked: self.panicked,
             response: series.response,
+            open_loop,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
-            outages: remainder.outages,
+            outages: recorder.outages(),
             connects: self.connects.times,
+            reconnects: remainder.reconnects,
             encryption: self.connects.encryption,
             series: series.intervals,
+            confidence: Confidence::of(&series.blocks),
             client,
             server: None,
         }
@@ -447,6 +504,12 @@ mod tests {
         Panic,
         /// Breaks, and can never be connected to again.
         Vanish,
+        /// Breaks, and can be connected to again at once.
+        Break,
+        /// Has no more of something, neither for a statement nor for a ROLLBACK if `stuck`.
+        Overload {
+            stuck: bool,
+        },
     }
 
     struct Failing {
@@ -463,6 +526,10 @@ mod tests {
 
     fn broken() -> Fault {
         Fault { class: FaultClass::ConnectionLost, code: 0, sqlstate: String::new(), message: "gone".into() }
+    }
+
+    fn overload() -> Fault {
+        Fault { class: FaultClass::Overload, code: 1226, sqlstate: String::new(), message: "no more".into() }
     }
 
     impl Target for Failing {
@@ -496,6 +563,8 @@ mod tests {
                     self.gone.store(true, Ordering::Relaxed);
                     Err(broken())
                 }
+                (None, Then::Break) => Err(broken()),
+                (None, Then::Overload { .. }) => Err(overload()),
             }
         }
 
@@ -504,7 +573,10 @@ mod tests {
         }
 
         fn rollback(&mut self) -> Result<(), Fault> {
-            Ok(())
+            match self.then {
+                Then::Overload { stuck: true } => Err(overload()),
+                _ => Ok(()),
+            }
         }
     }
 
@@ -517,6 +589,7 @@ mod tests {
             threads: 4,
             time: None,
             events: None,
+            open_loop: None,
             warmup_time: Duration::ZERO,
             interval: Duration::from_millis(10),
             seed: 1,
@@ -535,8 +608,12 @@ mod tests {
     }
 
     fn run_with(then: Then, spec: &RunSpec) -> (Measurement, Ending) {
+        run_workload("oltp_point_select", then, spec)
+    }
+
+    fn run_workload(name: &str, then: Then, spec: &RunSpec) -> (Measurement, Ending) {
         let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
-        let plan = Workload::load("oltp_point_select").unwrap().compile(&settings).unwrap();
+        let plan = Workload::load(name).unwrap().compile(&settings).unwrap();
         let target = Failing { good: 50, then, gone: Arc::default() };
         run(target, Arc::new(plan), spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
     }
@@ -563,6 +640,46 @@ mod tests {
         assert_eq!(measurement.window.failed_transactions, 4);
         assert_eq!((measurement.panicked, measurement.unfinished), (0, 0));
         assert!(measurement.elapsed_s >= 0.3, "{}", measurement.elapsed_s);
+        // None came back, so each outage lasts to the end, and there is one of all of them.
+        let outages = &measurement.outages;
+        assert_eq!((outages.each.len(), outages.cut_off, outages.all.count), (4, 4, 1));
+        assert!(outages.all.longest_ns >= 300_000_000, "{outages:?}");
+        assert!(outages.each.min_us() >= outages.all.longest_ns as f64 / 1e3, "{outages:?}");
+        assert!(outages.each.max_us() <= measurement.elapsed_s * 1e6, "{outages:?}");
+        assert_eq!((measurement.window.lost_connections, measurement.reconnects.len()), (4, 0));
+    }
+
+    #[test]
+    fn each_connection_that_is_opened_again_is_timed_and_so_is_its_outage() {
+        let (measurement, ending) = run_with(Then::Break, &RunSpec { events: Some(1000), ..spec() });
+        assert_eq!(ending, Ending::Completed);
+        let window = &measurement.window;
+        assert!(window.reconnects > 4, "{window:?}");
+        assert_eq!(measurement.reconnects.len(), window.reconnects);
+        // Whoever is opened again commits, unless the events are used up by then.
+        let ended = measurement.outages.each.len() - measurement.outages.cut_off;
+        assert!(window.reconnects - ended <= 4, "{window:?}, {:?}", measurement.outages);
+        assert_eq!(window.failed_transactions, window.lost_connections);
+    }
+
+    #[test]
+    fn an_overloaded_server_is_given_pauses_and_left_where_it_refuses_a_rollback() {
+        // Three transactions of 14 statements each commit on a connection. Without a new one at least 12 of 24 fail, so
+        // some worker meets three errors, after two pauses; with one for each error some worker meets it after a pause.
+        for (stuck, least_failed, least_s) in [(false, 12, 0.075), (true, 3, 0.025)] {
+            let spec = RunSpec { events: Some(24), ..spec() };
+            let (measurement, ending) = run_workload("oltp_read_only", Then::Overload { stuck }, &spec);
+            assert_eq!(ending, Ending::Completed);
+            let window = &measurement.window;
+            let failed = window.failed_transactions;
+            assert_eq!(window.transactions + failed, 24, "{window:?}");
+            assert!(failed >= least_failed, "{window:?}");
+            assert!(measurement.elapsed_s >= least_s, "{}", measurement.elapsed_s);
+            assert_eq!(window.lost_connections, if stuck { failed } else { 0 }, "{window:?}");
+            assert_eq!(window.reconnects > 0, stuck, "{window:?}");
+            let rollbacks = window.errors.iter().filter(|(key, _)| key.statement == "ROLLBACK");
+            assert_eq!(rollbacks.map(|(_, error)| error.count).sum::<u64>(), window.lost_connections);
+        }
     }
 
     #[test]

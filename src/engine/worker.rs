@@ -4,20 +4,24 @@
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
 //! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::schedule::{Schedule, Tickets};
-use crate::metrics::{ErrorKey, Outcome, Recorder, Sample, Statements};
+use super::schedule::{Arrivals, Progress, Schedule, Tickets};
+use crate::metrics::{Connection, ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
 
-/// Pauses between attempts to connect again: the first, and the longest after doubling. Each is cut by chance to
-/// between half and all of it, so that connections that were lost together do not come back together.
+/// Pauses between attempts to connect again, and after a transaction that an overloaded server refused: the first, and
+/// the longest after doubling. Each is cut by chance to between half and all of it, so that connections that were refused
+/// together do not come back together.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How often a worker that pauses looks whether the window's end was brought forward.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Nanoseconds since the run's origin.
 #[derive(Clone, Copy, Debug)]
@@ -30,11 +34,28 @@ impl Clock {
     }
 }
 
+/// When a worker began the transaction that it is in, and 0 while it is in none. Only that worker writes it, so it has a
+/// cache line pair of its own.
+#[repr(align(128))]
+#[derive(Default)]
+pub(super) struct Begun(AtomicU64);
+
+impl Begun {
+    pub(super) fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&begun_ns| begun_ns > 0)
+    }
+
+    fn set(&self, begun_ns: u64) {
+        self.0.store(begun_ns, Ordering::Relaxed);
+    }
+}
+
 /// What all workers of a run share.
 pub(super) struct Shared<T> {
     pub(super) target: T,
     pub(super) plan: Arc<Plan>,
-    pub(super) schedule: Schedule,
+    /// `None` in the closed loop.
+    pub(super) schedule: Option<Schedule>,
     pub(super) tickets: Tickets,
     pub(super) clock: Clock,
     pub(super) seed: u64,
@@ -44,6 +65,8 @@ pub(super) struct Shared<T> {
     pub(super) away: AtomicU32,
     /// Workers that had none when the run was over.
     pub(super) never_back: AtomicU32,
+    /// Of each worker.
+    pub(super) begun: Box<[Begun]>,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -52,6 +75,12 @@ impl<T> Shared<T> {
     /// Workers ask for it only behind the gate, which opens once it is set.
     pub(super) fn recorder(&self) -> &Recorder {
         self.recorder.get().expect("the recorder is set before the gate opens")
+    }
+
+    /// The coordinator's view of an open loop.
+    pub(super) fn progress(&self) -> Option<Progress<'_>> {
+        let schedule = self.schedule.as_ref()?;
+        Some(Progress::new(schedule, &self.tickets, self.recorder().window()))
     }
 
     /// How a transaction ends that a fault cost.
@@ -66,21 +95,34 @@ impl<T> Shared<T> {
     }
 }
 
+/// A transaction to be played now.
+struct Start {
+    ticket: u64,
+    due_ns: u64,
+    now_ns: u64,
+    /// In an open loop only.
+    paced: Option<Paced>,
+}
+
 pub(super) struct Worker<'a, T: Target> {
     shared: &'a Shared<T>,
     number: u32,
+    /// `None` in the closed loop.
+    arrivals: Option<Arrivals<'a>>,
     /// `None` after the connection was lost.
     session: Option<T::Session>,
     scratch: Scratch,
     latencies: Vec<(u16, u64)>,
     errors: Vec<(ErrorKey, String)>,
-    reconnects: u32,
     prepares: Prepares,
-    /// When the session was lost, until a transaction has committed again.
-    lost_ns: Option<u64>,
-    /// What the last attempt to connect again waited for, of those since a transaction committed.
+    /// Whether the session was lost and no transaction has committed since.
+    away: bool,
+    /// Whether the last transaction was refused by a server that has no more of something.
+    overloaded: bool,
+    /// How long the next pause is, if there was cause for one since a transaction committed.
     pause: Option<Duration>,
-    outage_ns: Option<u64>,
+    /// For the next sample.
+    connection: Connection,
 }
 
 impl<'a, T: Target> Worker<'a, T> {
@@ -88,53 +130,89 @@ impl<'a, T: Target> Worker<'a, T> {
         Worker {
             shared,
             number,
+            arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
             session: Some(session),
             scratch: shared.plan.scratch(),
             latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
             errors: Vec::new(),
-            reconnects: 0,
             prepares: Prepares::default(),
-            lost_ns: None,
+            away: false,
+            overloaded: false,
             pause: None,
-            outage_ns: None,
+            connection: Connection::Unchanged,
         }
     }
 
     pub(super) fn work(mut self) {
-        let window = self.shared.recorder().window();
+        if self.arrivals.is_some() {
+            wake_promptly();
+        }
         let mut now_ns = self.shared.clock.now_ns();
         let mut worker_ticket = 0;
         // A worker without a connection takes no ticket: it is done.
         while self.session.is_some()
-            && let Some(ticket) = self.shared.tickets.take(now_ns, window)
+            && let Some(start) = self.next_start(now_ns)
         {
-            let operation = Operation { seed: self.shared.seed, ticket, worker: self.number, worker_ticket };
-            let due_ns = self.shared.schedule.due_ns(ticket, now_ns);
-            now_ns = self.transact(operation, due_ns);
+            let operation =
+                Operation { seed: self.shared.seed, ticket: start.ticket, worker: self.number, worker_ticket };
+            let begun = &self.shared.begun[self.number as usize];
+            begun.set(start.now_ns);
+            now_ns = self.transact(operation, &start);
+            begun.set(0);
             worker_ticket += 1;
             if self.session.is_none() {
                 now_ns = self.reconnect();
+            } else if self.overloaded {
+                now_ns = self.rest();
             }
         }
-        if self.reconnects > 0 {
-            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
+    }
+
+    /// The next transaction, once it is due; `None` when there is none any more before the window's end.
+    ///
+    /// One that was taken and is due before the end is begun even if the thread wakes after it, or shed: what nobody took
+    /// is all that was not begun.
+    fn next_start(&mut self, mut now_ns: u64) -> Option<Start> {
+        let recorder = self.shared.recorder();
+        let Some(arrivals) = self.arrivals.as_mut() else {
+            let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
+            return Some(Start { ticket, due_ns: now_ns, now_ns, paced: None });
+        };
+        let schedule = arrivals.schedule();
+        loop {
+            let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
+            let due_ns = arrivals.due_ns(ticket);
+            let slept = now_ns < due_ns;
+            while let Some(wait_ns) = due_ns.min(recorder.window().end_ns()).checked_sub(now_ns).filter(|&ns| ns > 0) {
+                std::thread::park_timeout(Duration::from_nanos(wait_ns));
+                now_ns = self.shared.clock.now_ns();
+            }
+            if due_ns >= recorder.window().end_ns() {
+                return None;
+            }
+            if !schedule.sheds(due_ns, now_ns) {
+                return Some(Start { ticket, due_ns, now_ns, paced: Some(Paced { begun_ns: now_ns, slept }) });
+            }
+            recorder.shed(self.number, due_ns, now_ns);
+            now_ns = self.shared.clock.now_ns();
         }
     }
 
     /// Plays one transaction to its end, repeating it with the same arguments after a conflict, and records it.
     /// Returns the time at which it ended.
-    fn transact(&mut self, operation: Operation, due_ns: u64) -> u64 {
-        let Some(session) = self.session.as_mut() else { return due_ns };
+    fn transact(&mut self, operation: Operation, start: &Start) -> u64 {
+        let Some(session) = self.session.as_mut() else { return start.now_ns };
         let plan = &self.shared.plan;
         let mut failed = Statements::default();
         let mut retries = 0;
-        let mut start_ns = due_ns;
+        let mut start_ns = start.now_ns;
         let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
             let mut attempt = Attempt::new(session, plan, &mut self.latencies, self.shared.clock, start_ns);
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
+            self.overloaded = fault.class == FaultClass::Overload;
             lost = attempt.give_up(&fault, &mut self.errors);
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
             failed += sent;
@@ -151,20 +229,28 @@ impl<'a, T: Target> Worker<'a, T> {
         session.take_prepares(&mut self.prepares);
         if lost {
             self.session = None;
-            self.lost_ns.get_or_insert(end_ns);
-        } else if outcome == Outcome::Committed
-            && let Some(lost_ns) = self.lost_ns.take()
-        {
-            self.outage_ns = Some(end_ns - lost_ns);
+            self.away = true;
+            self.connection = Connection::Lost;
+        } else if outcome == Outcome::Committed {
+            self.overloaded = false;
             self.pause = None;
+            if std::mem::take(&mut self.away) {
+                self.connection = Connection::Back;
+            }
         }
-        self.record(due_ns, end_ns, outcome, statements, failed, retries);
+        self.record(start, end_ns, outcome, statements, failed, retries);
         end_ns
+    }
+
+    /// Records errors that were met outside of a transaction.
+    fn record_errors(&mut self, now_ns: u64) {
+        let start = Start { ticket: 0, due_ns: now_ns, now_ns, paced: None };
+        self.record(&start, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
     }
 
     fn record(
         &mut self,
-        due_ns: u64,
+        start: &Start,
         end_ns: u64,
         outcome: Outcome,
         statements: Statements,
@@ -172,56 +258,84 @@ impl<'a, T: Target> Worker<'a, T> {
         retries: u32,
     ) {
         let sample = Sample {
-            due_ns,
+            due_ns: start.due_ns,
             end_ns,
+            paced: start.paced,
             outcome,
             statements,
             latencies: &self.latencies,
             failed_statements,
             retries,
             errors: &self.errors,
-            reconnects: self.reconnects,
+            connection: std::mem::replace(&mut self.connection, Connection::Unchanged),
             prepares: &self.prepares.took_ns,
             turned_to_text: self.prepares.refused,
-            outage_ns: self.outage_ns.take(),
         };
         self.shared.recorder().record(self.number, &sample);
         self.errors.clear();
-        self.reconnects = 0;
         self.prepares.clear();
     }
 
     /// Connects again, until it works or there is nothing left to do. Returns the time.
     ///
-    /// The first attempt is made at once; the pauses before later ones grow until a transaction commits, since a server
-    /// may let a client in and still be of no use, as one that became a replica.
+    /// The first attempt is made at once, unless the server is overloaded; the pauses before later ones grow until a
+    /// transaction commits, since a server may let a client in and still be of no use, as one that became a replica.
     fn reconnect(&mut self) -> u64 {
         self.shared.away.fetch_add(1, Ordering::Relaxed);
         let window = self.shared.recorder().window();
         let mut now_ns = self.shared.clock.now_ns();
-        while now_ns < window.end_ns() && !self.shared.tickets.are_used_up() {
-            if let Some(pause) = self.pause {
-                let left = Duration::from_nanos(window.end_ns().saturating_sub(now_ns));
-                std::thread::sleep(pause.mul_f64(rand::random_range(0.5..=1.0)).min(left));
+        loop {
+            match self.pause {
+                None if !self.overloaded => self.pause = Some(FIRST_PAUSE),
+                _ => now_ns = self.rest(),
             }
-            self.pause = Some(self.pause.map_or(FIRST_PAUSE, |pause| (pause * 2).min(LONGEST_PAUSE)));
-            match self.shared.target.connect() {
+            if now_ns >= window.end_ns() || self.shared.tickets.are_used_up() {
+                self.shared.never_back.fetch_add(1, Ordering::Relaxed);
+                break;
+            }
+            let began_ns = now_ns;
+            let connected = self.shared.target.connect();
+            now_ns = self.shared.clock.now_ns();
+            match connected {
                 Ok(session) => {
                     self.session = Some(session);
-                    self.reconnects += 1;
-                    self.shared.away.fetch_sub(1, Ordering::Relaxed);
-                    return self.shared.clock.now_ns();
+                    self.connection = Connection::Reopened { took_ns: now_ns - began_ns };
                 }
                 Err(fault) => self.errors.push(error("connect", &fault)),
             }
-            now_ns = self.shared.clock.now_ns();
             // Recorded at once, so that an outage shows in the interval in which it happens.
-            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
+            self.record_errors(now_ns);
+            if self.session.is_some() {
+                break;
+            }
         }
-        self.shared.never_back.fetch_add(1, Ordering::Relaxed);
         self.shared.away.fetch_sub(1, Ordering::Relaxed);
         now_ns
     }
+
+    /// Pauses, each time twice as long until a transaction commits, but not beyond the run's end, whenever that comes.
+    /// Returns the time.
+    fn rest(&mut self) -> u64 {
+        let pause = self.pause.unwrap_or(FIRST_PAUSE);
+        self.pause = Some((pause * 2).min(LONGEST_PAUSE));
+        let window = self.shared.recorder().window();
+        let mut now_ns = self.shared.clock.now_ns();
+        let over_ns = now_ns + pause.mul_f64(rand::random_range(0.5..=1.0)).as_nanos() as u64;
+        loop {
+            let left_ns = over_ns.min(window.end_ns()).saturating_sub(now_ns);
+            if left_ns == 0 || self.shared.tickets.are_used_up() {
+                return now_ns;
+            }
+            std::thread::sleep(Duration::from_nanos(left_ns).min(LOOK));
+            now_ns = self.shared.clock.now_ns();
+        }
+    }
+}
+
+/// Lets this thread's timers end when they should: Linux lets them be 50 us late otherwise, to wake the processor less.
+fn wake_promptly() {
+    // Where it is refused they are that much later, and the report shows it.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// One try of a transaction: counts what is sent, times each statement, and remembers what was sent last.

@@ -2,25 +2,33 @@
 //!
 //! * [`recorder`]: where workers put their samples, and where the engine takes finished intervals from.
 //! * [`histogram`]: latencies and their percentiles.
+//! * [`outages`]: how long connections were without a transaction.
 //! * [`series`]: those intervals in order, and their sums.
+//! * [`blocks`]: the window cut in another way, for what follows.
+//! * [`statistics`]: how far the figures can be trusted, and whether the run was steady.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.
 //!
 //! Times are nanoseconds since the run's origin.
 //! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
 
+pub mod blocks;
 pub mod client;
 pub mod histogram;
+pub mod outages;
 pub mod recorder;
 pub mod series;
 pub mod server;
+pub mod statistics;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 pub use histogram::Histogram;
-pub use recorder::{Outcome, Recorder, Sample, Shards, Window};
-pub use series::{Interval, Series};
+pub use outages::Outages;
+pub use recorder::{Connection, Outcome, Paced, Recorder, Sample, Shards, Window};
+pub use series::{Interval, Now, Series};
+pub use statistics::{Bounds, Confidence, Unsteady};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,12 +92,18 @@ pub struct Tally {
     pub failed_transactions: u64,
     /// Those given up for an error that is no failure.
     pub ignored_transactions: u64,
+    /// Connections that broke or had to be left, and those that were opened again.
+    pub lost_connections: u64,
     pub reconnects: u64,
     /// Statements prepared on the way; in no count of statements.
     pub prepares: u64,
     /// Connections that met the server's limit of prepared statements and sent text from then on.
     pub turned_to_text: u64,
     pub errors: BTreeMap<ErrorKey, ErrorCount>,
+    /// Transactions of an open loop that ended here, however they did, and were due in the window.
+    pub due_inside: u64,
+    /// Transactions of an open loop that were skipped, since they would have begun too late.
+    pub shed: u64,
 }
 
 impl Tally {
@@ -100,9 +114,12 @@ impl Tally {
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
         self.ignored_transactions += more.ignored_transactions;
+        self.lost_connections += more.lost_connections;
         self.reconnects += more.reconnects;
         self.prepares += more.prepares;
         self.turned_to_text += more.turned_to_text;
+        self.due_inside += more.due_inside;
+        self.shed += more.shed;
         for (key, error) in &more.errors {
             self.add_error(key, error.count, &error.message);
         }
@@ -136,6 +153,25 @@ pub struct StatementLatency {
     pub latency: Histogram,
 }
 
+/// What an open loop measures beside.
+#[derive(Clone, Debug)]
+pub struct OpenLoop {
+    /// How many transactions the rates mean for the window.
+    pub mean_due: f64,
+    /// How many were due in it.
+    pub due: u64,
+    /// Those of them that no connection had begun when it ended.
+    pub not_begun: u64,
+    /// The most that were due and not begun, of the looks that were taken.
+    pub highest_backlog: u64,
+    /// Those due in the warm-up that had not begun when it ended, and were dropped.
+    pub dropped: u64,
+    /// From the begin of a transaction to its end.
+    pub service: Histogram,
+    /// From when a transaction was due to its begin, where a connection had waited for it.
+    pub lateness: Histogram,
+}
+
 /// Everything one run measured.
 #[derive(Clone, Debug)]
 pub struct Measurement {
@@ -155,16 +191,19 @@ pub struct Measurement {
     /// Connections whose thread ended by a fault of this program.
     pub panicked: u32,
     pub response: Histogram,
+    /// `None` for a closed loop.
+    pub open_loop: Option<OpenLoop>,
     pub statements: Vec<StatementLatency>,
     /// What it took to prepare statements inside the window; a part of what their first executions took.
     pub prepares: Histogram,
-    /// From the loss of a connection to the end of its worker's next transaction, of those that ended in the window.
-    pub outages: Histogram,
-    /// What it took to open each connection, before the run.
+    pub outages: Outages,
+    /// What it took to open each connection before the run, and to open one again inside the window.
     pub connects: Histogram,
+    pub reconnects: Histogram,
     /// Version and cipher of TLS; `None` for connections without it.
     pub encryption: Option<String>,
     pub series: Vec<Interval>,
+    pub confidence: Confidence,
     pub client: client::Usage,
     /// `None` for a target without counters.
     pub server: Option<server::Counters>,

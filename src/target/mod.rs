@@ -178,6 +178,25 @@ impl Facts {
     }
 }
 
+/// How a session reads literals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Literals {
+    MySql,
+    /// With the SQL mode NO_BACKSLASH_ESCAPES.
+    MySqlNoBackslashEscapes,
+    Sqlite,
+}
+
+impl Literals {
+    /// Those of a session in its dialect's usual mode.
+    pub(crate) fn of(dialect: Dialect) -> Literals {
+        match dialect {
+            Dialect::MySql => Literals::MySql,
+            Dialect::Sqlite => Literals::Sqlite,
+        }
+    }
+}
+
 /// What literals are appended to: text, or a packet that holds text.
 pub(crate) trait Text {
     fn push_str(&mut self, text: &str);
@@ -215,29 +234,29 @@ fn render_text(
     sql: &str,
     placeholders: impl Iterator<Item = usize>,
     arguments: Arguments<'_>,
-    dialect: Dialect,
+    literals: Literals,
     text: &mut impl Text,
 ) {
     let mut done = 0;
     for (at, value) in placeholders.zip(arguments.iter()) {
         text.push_str(&sql[done..at]);
-        render_literal(value, dialect, text);
+        render_literal(value, literals, text);
         done = at + 1;
     }
     text.push_str(&sql[done..]);
 }
 
 /// Appends a value as an SQL literal.
-pub(crate) fn render_literal(value: Argument<'_>, dialect: Dialect, text: &mut impl Text) {
+pub(crate) fn render_literal(value: Argument<'_>, literals: Literals, text: &mut impl Text) {
     match value {
         Argument::Int(number) => text.push_str(itoa::Buffer::new().format(number)),
         // 0 asks MySQL for the next value, and is what sysbench sends.
-        Argument::Auto => text.push_str(if dialect == Dialect::MySql { "0" } else { "NULL" }),
+        Argument::Auto => text.push_str(if literals == Literals::Sqlite { "NULL" } else { "0" }),
         Argument::Text(value) => {
             text.push_str("'");
             push_escaped(value, text, |byte| match byte {
                 b'\'' => Some("''"),
-                b'\\' if dialect == Dialect::MySql => Some("\\\\"),
+                b'\\' if literals == Literals::MySql => Some("\\\\"),
                 _ => None,
             });
             text.push_str("'");
@@ -278,10 +297,13 @@ mod tests {
         let arguments = Arguments::of(&values, "a'b\\c");
         let mut text = String::new();
         let sql = "UPDATE `t?` SET c='?' WHERE id=? AND c=?";
-        render_text(sql, placeholders(sql), arguments, Dialect::MySql, &mut text);
+        render_text(sql, placeholders(sql), arguments, Literals::MySql, &mut text);
         assert_eq!(text, "UPDATE `t?` SET c='?' WHERE id=-7 AND c='a''b\\\\c'");
         let mut packet = b"> ".to_vec();
-        render_text("SELECT ?, ?", placeholders("SELECT ?, ?"), arguments, Dialect::Sqlite, &mut packet);
+        render_text("SELECT ?, ?", placeholders("SELECT ?, ?"), arguments, Literals::Sqlite, &mut packet);
         assert_eq!(packet, b"> SELECT -7, 'a''b\\c'");
+        packet.clear();
+        render_literal(Argument::Text("a'b\\c"), Literals::MySqlNoBackslashEscapes, &mut packet);
+        assert_eq!(packet, b"'a''b\\c'");
     }
 }

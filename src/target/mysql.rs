@@ -8,19 +8,22 @@
 //! * [`check`]: what a server's answers mean for a run.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
+//! * [`compress`]: frames between packets and stream; [`password`]: what to log in with.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
-mod auth;
+pub mod auth;
 pub mod check;
+mod compress;
 pub mod connection;
 mod load;
+mod password;
 pub mod response;
 mod session;
 mod stream;
 mod tls;
-mod wire;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,11 +37,13 @@ pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
 use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target};
-use crate::spec::{MySqlAddress, Protocol, SslMode};
+use crate::spec::{MySqlAddress, Protocol, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: i64 = 1045;
+/// ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
+const ACCESS_DENIED_WITHOUT_PASSWORD: i64 = 1698;
 /// ER_SECURE_TRANSPORT_REQUIRED.
 const SECURE_TRANSPORT_REQUIRED: i64 = 3159;
 
@@ -109,14 +114,20 @@ fn is_counter(name: &str) -> bool {
 }
 
 pub struct MySqlTarget {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     statements: Arc<Statements>,
 }
 
 impl MySqlTarget {
     pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> Result<MySqlTarget, TlsError> {
-        let endpoint = Endpoint::new(address)?;
+        let endpoint = Arc::new(Endpoint::new(address)?);
         Ok(MySqlTarget { endpoint, statements: Arc::new(Statements::new(plan, protocol)) })
+    }
+
+    /// The same address and password, with statements sent in another way.
+    pub fn sending_by(&self, protocol: Protocol) -> MySqlTarget {
+        let plan = Arc::clone(self.statements.plan());
+        MySqlTarget { endpoint: Arc::clone(&self.endpoint), statements: Arc::new(Statements::new(plan, protocol)) }
     }
 
     /// Prepared statements one session may hold: one for each statement and table.
@@ -131,12 +142,9 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        let mut connection = Connection::open(&self.endpoint)?;
+        let connection = Connection::open(&self.endpoint)?;
         connection.limit_silence(self.endpoint.address.statement_timeout)?;
-        for sql in &self.endpoint.address.init_sql {
-            connection.query(sql).map_err(|fault| init_fault(sql, fault))?;
-        }
-        Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
+        MySqlSession::new(connection, Arc::clone(&self.statements))
     }
 
     fn descriptors_per_session(&self) -> u64 {
@@ -257,20 +265,30 @@ fn place(address: &MySqlAddress) -> String {
 }
 
 /// Classifies by error numbers (dev.mysql.com/doc/mysql-errors/8.0/en/server-error-reference.html,
-/// mariadb.com/kb/en/mariadb-error-code-reference).
-fn class_of(code: u16) -> FaultClass {
+/// mariadb.com/kb/en/mariadb-error-code-reference, docs.pingcap.com/tidb/stable/error-codes), and by the message where a
+/// number has two meanings.
+fn class_of(code: u16, message: &str) -> FaultClass {
     match code {
         // Record has changed (MariaDB), lock timeout, deadlock.
         1020 | 1205 | 1213 => FaultClass::Retry,
+        // Group replication did not certify the transaction, since it conflicts with another member's.
+        3101 => FaultClass::Retry,
+        // TiDB: write conflicts (9007 in TiKV), a commit that failed and was rolled back, a table that was altered
+        // meanwhile, locks that took too long to resolve.
+        8002 | 8005 | 8022 | 8028 | 9004 | 9007 => FaultClass::Retry,
         // Shutdown, killed, and what is said to a client that was idle for too long. 2006 and 2013 come from proxies.
         1053 | 1927 | 2006 | 2013 | 3169 | 4031 => FaultClass::ConnectionLost,
         // read_only and the like, a READ ONLY transaction, InnoDB's read-only mode, group replication's refusals.
-        1290 | 1792 | 1836 | 3100 | 3101 => FaultClass::Failover,
+        1290 | 1792 | 1836 | 3100 => FaultClass::Failover,
+        // Galera: the node has left the cluster's primary component. Else this is a command that a server does not know.
+        1047 if message.contains("WSREP") => FaultClass::Failover,
         // Connections, those of a user, another limit of the user, prepared statements.
         1040 | 1203 | 1226 | 1461 => FaultClass::Overload,
+        // TiDB: TiKV is busy, a region is not available, too many requests.
+        9003 | 9005 | 9008 => FaultClass::Overload,
         1062 => FaultClass::Duplicate,
-        // KILL QUERY, MariaDB's max_statement_time, MySQL's max_execution_time.
-        1317 | 1969 | 3024 => FaultClass::Timeout,
+        // KILL QUERY, MariaDB's max_statement_time, MySQL's max_execution_time; TiDB's PD and TiKV did not answer it.
+        1317 | 1969 | 3024 | 9001 | 9002 => FaultClass::Timeout,
         _ => FaultClass::Failed,
     }
 }
@@ -300,8 +318,21 @@ fn say_read_only(mut fault: Fault) -> Fault {
     fault
 }
 
+/// The fault of a statement of --init-sql. What a server says of a statement may repeat parts of it, so it is left out
+/// where there is a literal, which may be a password.
 fn init_fault(sql: &str, fault: Fault) -> Fault {
-    Fault { message: format!("--init-sql '{sql}' failed: {}", fault.message), ..fault }
+    let shown = without_literals(sql);
+    let said = match fault.code {
+        0 => fault.message,
+        code if shown != sql => format!("error {code}, whose text may repeat what is in quotes"),
+        _ => fault.message,
+    };
+    Fault { message: format!("--init-sql `{shown}` failed: {said}"), ..fault }
+}
+
+/// Whether a server refuses to let somebody in.
+fn is_refusal(fault: &Fault) -> bool {
+    matches!(fault.code, ACCESS_DENIED | ACCESS_DENIED_WITHOUT_PASSWORD)
 }
 
 /// The fault of a server that does not complete a connection in time.
@@ -343,16 +374,20 @@ impl Cause {
 fn connect_fault(address: &MySqlAddress, mut fault: Fault, cause: Cause) -> Fault {
     let (place, user, database) = (place(address), &address.user, &address.database);
     let advice = match (fault.code, cause) {
-        (ACCESS_DENIED | 1698, _) => {
-            let password = if address.password.is_some() { "with this password" } else { "without a password" };
+        (ACCESS_DENIED | ACCESS_DENIED_WITHOUT_PASSWORD, _) => {
+            let password = match (&address.password_command, &address.password) {
+                (Some(_), _) => "with what --password-command prints; look whether that is the password",
+                (None, Some(_)) => {
+                    "with this password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password"
+                }
+                (None, None) => "without a password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password",
+            };
             // MariaDB does not say that this is what it misses, nor does MySQL where it is the account that demands it.
             let tls = match address.ssl_mode {
                 SslMode::Disabled => "; if account or server demand encryption, use --ssl-mode required",
                 _ => "",
             };
-            format!(
-                "{place} refuses user `{user}` {password}; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password{tls}"
-            )
+            format!("{place} refuses user `{user}` {password}{tls}")
         }
         (SECURE_TRANSPORT_REQUIRED, _) => {
             format!("{place} takes encrypted connections only; use --ssl-mode required")
@@ -388,5 +423,23 @@ mod tests {
         let fault = text(b"gr\xf6\xdfe".to_vec()).unwrap_err();
         assert_eq!((fault.class, fault.code), (FaultClass::Failed, 0));
         assert!(fault.message.contains("`gr\\xf6\\xdfe`"), "{fault}");
+    }
+
+    #[test]
+    fn errors_are_classified_by_what_they_mean_for_the_run() {
+        for (class, codes) in [
+            (FaultClass::Retry, &[1020, 1205, 1213, 3101, 8002, 8005, 8022, 8028, 9004, 9007][..]),
+            (FaultClass::ConnectionLost, &[1053, 1927, 2006, 2013, 3169, 4031]),
+            (FaultClass::Failover, &[1290, 1792, 1836, 3100]),
+            (FaultClass::Overload, &[1040, 1203, 1226, 1461, 9003, 9005, 9008]),
+            (FaultClass::Duplicate, &[1062]),
+            (FaultClass::Timeout, &[1317, 1969, 3024, 9001, 9002]),
+            // An unknown command, an unknown column, TiDB's time after which old rows are gone.
+            (FaultClass::Failed, &[1047, 1054, 9006]),
+        ] {
+            assert!(codes.iter().all(|&code| class_of(code, "") == class), "{class:?}");
+        }
+        let galera = "WSREP has not yet prepared node for application use";
+        assert_eq!(class_of(1047, galera), FaultClass::Failover);
     }
 }

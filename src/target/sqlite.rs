@@ -19,7 +19,8 @@ use tokio::runtime::Runtime;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand, size};
 use super::{
-    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, interruption, placeholders, render_text,
+    Control, Database, Dialect, Facts, Fault, FaultClass, Literals, Session, Target, interruption, placeholders,
+    render_text,
 };
 use crate::spec::Protocol;
 use crate::workload::plan::{Argument, Call, Plan, TableSet};
@@ -156,7 +157,7 @@ impl Session for SqliteSession {
         let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
         if !prepared {
             self.text.clear();
-            render_text(sql, placeholders(sql), call.arguments, Dialect::Sqlite, &mut self.text);
+            render_text(sql, placeholders(sql), call.arguments, Literals::Sqlite, &mut self.text);
             let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
             return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
         }

@@ -17,12 +17,14 @@ use std::time::{Duration, Instant};
 use rustls::ClientConfig;
 
 use super::auth::{AuthError, Channel, Credentials, Exchange};
+use super::compress::{FrameError, Frames};
+use super::password::Passwords;
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
 use super::stream::{Patience, Stream};
 use super::tls::{self, TlsError};
-use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
-use super::{Cause, class_of, connect_fault};
-use crate::spec::{MySqlAddress, SslMode};
+use super::wire::{self, Greeting, HEADER, ServerError, WireError, capability, command, mark};
+use super::{Cause, class_of, connect_fault, init_fault, is_refusal};
+use crate::spec::{Algorithm, MySqlAddress, Secret, SslMode};
 use crate::target::{Fault, FaultClass, interruption};
 use crate::workload::plan::Arguments;
 
@@ -42,6 +44,20 @@ enum ClientError {
     Auth(#[from] AuthError),
     #[error("it offers no encryption, which --ssl-mode asks for")]
     NoTls,
+    #[error("it does not offer --compress {}, {offered}", .wanted.name())]
+    NoCompression { wanted: Algorithm, offered: String },
+    /// A statement of --init-sql failed.
+    #[error("{0}")]
+    Begin(Fault),
+}
+
+impl From<FrameError> for ClientError {
+    fn from(error: FrameError) -> ClientError {
+        match error {
+            FrameError::Io(error) => error.into(),
+            FrameError::Wire(error) => error.into(),
+        }
+    }
 }
 
 fn io_message(error: &io::Error) -> String {
@@ -54,6 +70,8 @@ fn io_message(error: &io::Error) -> String {
 
 pub struct Connection<'a> {
     stream: Stream<'a>,
+    /// What is between the stream and the packets, if the connection is compressed.
+    frames: Option<Box<Frames>>,
     /// What was received and is not used up is `received[start..end]`.
     received: Box<[u8]>,
     start: usize,
@@ -68,6 +86,7 @@ pub struct Connection<'a> {
 /// Where to connect to, and whom to trust there.
 pub struct Endpoint {
     pub address: MySqlAddress,
+    pub(super) passwords: Passwords,
     tls: Arc<ClientConfig>,
 }
 
@@ -75,12 +94,14 @@ impl Endpoint {
     /// Reads the files that the address names.
     pub fn new(address: MySqlAddress) -> Result<Endpoint, TlsError> {
         let tls = tls::config(&address)?;
-        Ok(Endpoint { address, tls })
+        let passwords = Passwords::of(&address);
+        Ok(Endpoint { address, passwords, tls })
     }
 }
 
 impl<'a> Connection<'a> {
-    /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
+    /// Connects, logs in and begins as the address says, all of it within the address's time, but for the look-up of a
+    /// name, which the system bounds, and statements that have a time of their own.
     pub fn open(endpoint: &Endpoint) -> Result<Connection<'a>, Fault> {
         Connection::open_with(endpoint, capability::WANTED, None)
     }
@@ -101,23 +122,36 @@ impl<'a> Connection<'a> {
         wanted: u32,
         interrupted: Option<&'a AtomicBool>,
     ) -> Result<Connection<'a>, Fault> {
-        let deadline = Some(Instant::now() + endpoint.address.connect_timeout);
-        Connection::log_in(endpoint, wanted, Patience { deadline, interrupted }).map_err(|error| {
-            let cause = match &error {
-                ClientError::Io(_) if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) => {
-                    return interruption();
-                }
-                ClientError::Io(error) => Cause::of(error),
-                _ => Cause::Other,
-            };
-            connect_fault(&endpoint.address, fault(error, ""), cause)
+        endpoint.passwords.log_in(interrupted, is_refusal, |password| {
+            let patience = Patience { deadline: Some(Instant::now() + endpoint.address.connect_timeout), interrupted };
+            let opened = Connection::log_in(endpoint, password, wanted, patience);
+            let begun = opened.and_then(|connection| connection.begun(&endpoint.address, patience));
+            begun.map_err(|error| {
+                let cause = match &error {
+                    ClientError::Io(_)
+                        if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) =>
+                    {
+                        return interruption();
+                    }
+                    ClientError::Begin(_) => return fault(error, ""),
+                    ClientError::Io(error) => Cause::of(error),
+                    _ => Cause::Other,
+                };
+                connect_fault(&endpoint.address, fault(error, ""), cause)
+            })
         })
     }
 
-    fn log_in(endpoint: &Endpoint, wanted: u32, patience: Patience<'a>) -> Result<Connection<'a>, ClientError> {
+    fn log_in(
+        endpoint: &Endpoint,
+        password: Option<&Secret>,
+        wanted: u32,
+        patience: Patience<'a>,
+    ) -> Result<Connection<'a>, ClientError> {
         let address = &endpoint.address;
         let mut connection = Connection {
             stream: Stream::connect(address, patience)?,
+            frames: None,
             received: vec![0; RECEIVE_BYTES].into(),
             start: 0,
             end: 0,
@@ -127,16 +161,47 @@ impl<'a> Connection<'a> {
         };
         let (greeting, mut sequence) = connection.packet()?;
         let greeting = Greeting::parse(&greeting)?;
-        let mut capabilities = greeting.capabilities & wanted;
+        let mut capabilities = greeting.capabilities & wanted | compression(address.compression, &greeting)?;
         if encrypts(address.ssl_mode, &greeting)? {
             capabilities |= capability::SSL;
             sequence = connection.encrypt(endpoint, capabilities, sequence)?;
         }
-        connection.authenticate(address, &greeting, capabilities, sequence)?;
-        connection.stream.forget_deadline()?;
+        connection.authenticate(address, password, &greeting, capabilities, sequence)?;
+        if let Some(algorithm) = address.compression {
+            if connection.start < connection.end {
+                return Err(WireError::Violation("it went on before compression began").into());
+            }
+            connection.frames = Some(Box::new(Frames::new(algorithm)?));
+        }
         connection.deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
         connection.usable = true;
         Ok(connection)
+    }
+
+    /// The connection once the statements are done that all connections begin with: within the time to connect, or those
+    /// of a session each within a time of its own, if statements have one.
+    fn begun(mut self, address: &MySqlAddress, patience: Patience<'a>) -> Result<Connection<'a>, ClientError> {
+        for sql in &address.init_sql {
+            let (over, option) = match (address.statement_timeout, patience.interrupted) {
+                (Some(limit), None) => {
+                    self.stream.forget_deadline()?;
+                    self.stream.limit_silence(Some(limit))?;
+                    (Some(Instant::now() + limit), "--statement-timeout")
+                }
+                _ => (patience.deadline, "--connect-timeout"),
+            };
+            self.query(sql).map_err(|mut fault| {
+                if fault.class == FaultClass::Interrupted {
+                    return ClientError::Begin(fault);
+                }
+                if fault.code == 0 && over.is_some_and(|over| over <= Instant::now()) {
+                    fault.message = format!("no answer within {option}");
+                }
+                ClientError::Begin(init_fault(sql, fault))
+            })?;
+        }
+        self.stream.forget_deadline()?;
+        Ok(self)
     }
 
     fn encrypt(&mut self, endpoint: &Endpoint, capabilities: u32, sequence: u8) -> Result<u8, ClientError> {
@@ -155,11 +220,12 @@ impl<'a> Connection<'a> {
     fn authenticate(
         &mut self,
         address: &MySqlAddress,
+        password: Option<&Secret>,
         greeting: &Greeting,
         capabilities: u32,
         sequence: u8,
     ) -> Result<(), ClientError> {
-        let password = address.password.as_ref().map_or("", |password| password.reveal());
+        let password = password.map_or("", Secret::reveal);
         let channel = match address.socket {
             _ if self.stream.is_encrypted() => Channel::Tls,
             Some(_) => Channel::Local,
@@ -219,6 +285,12 @@ impl<'a> Connection<'a> {
         self.stream.limit_silence(limit).map_err(|error| fault(error.into(), BROKE))
     }
 
+    /// Asks for nothing but the session's status.
+    pub fn ping(&mut self) -> Result<Answer, Fault> {
+        self.begin(command::PING);
+        self.answer(Expected::Results, &mut Skip)
+    }
+
     /// Sends text, which may be several statements, and counts and drops the rows of their results.
     pub fn query(&mut self, sql: &str) -> Result<Answer, Fault> {
         self.query_with(|out| out.extend_from_slice(sql.as_bytes()))
@@ -254,17 +326,27 @@ impl<'a> Connection<'a> {
         self.answer(Expected::Statement, &mut Skip)
     }
 
-    /// Executes a prepared statement, which takes as many arguments as are given.
+    /// Executes a prepared statement, which takes as many arguments as are given, and counts and drops its rows.
     pub fn execute(&mut self, statement: u32, arguments: Arguments<'_>) -> Result<Answer, Fault> {
+        self.execute_into(statement, arguments, &mut Skip)
+    }
+
+    /// The same with the rows, which are of the binary protocol, handed on.
+    pub fn execute_into(
+        &mut self,
+        statement: u32,
+        arguments: Arguments<'_>,
+        rows: &mut impl Rows,
+    ) -> Result<Answer, Fault> {
         wire::execute(&mut self.out, statement, arguments);
-        self.answer(Expected::Results, &mut Skip)
+        self.answer(Expected::Results, rows)
     }
 
     /// Drops a prepared statement, to which a server says nothing (dev:page_protocol_com_stmt_close.html).
     pub fn close(&mut self, statement: u32) -> Result<(), Fault> {
         self.begin(command::STMT_CLOSE);
         self.out.extend_from_slice(&statement.to_le_bytes());
-        let sent = wire::send(&mut self.out, 0, &mut self.stream);
+        let sent = self.send_command();
         sent.map(drop).map_err(|error| self.failed(error.into()))
     }
 
@@ -283,7 +365,7 @@ impl<'a> Connection<'a> {
         if self.stream.is_interrupted() {
             return Err(interruption());
         }
-        let answer = match wire::send(&mut self.out, 0, &mut self.stream) {
+        let answer = match self.send_command() {
             Ok(sequence) => self.read_answer(expected, sequence, rows, file),
             Err(error) => Err(self.last_words(error)),
         };
@@ -308,11 +390,14 @@ impl<'a> Connection<'a> {
         file: &[u8],
     ) -> Result<Answer, ClientError> {
         let mut response = Response::new(expected, sequence, self.deprecate_eof);
+        if self.frames.is_some() {
+            response = response.without_turns();
+        }
         loop {
             let (used, step) = response.step(&self.received[self.start..self.end], rows)?;
             self.start += used;
             match step {
-                Step::Done(answer) => return answer.map_err(|error| WireError::from(error).into()),
+                Step::Done(answer) => return self.in_turn(answer),
                 Step::More => self.receive()?,
                 // No file is ever read: there are only bytes of our own, or none, and an empty packet at their end
                 // (dev:page_protocol_com_query_response_local_infile_request.html).
@@ -320,11 +405,40 @@ impl<'a> Connection<'a> {
                     for part in file.chunks(FILE_PART_BYTES).chain([&[][..]]) {
                         wire::start(&mut self.out);
                         self.out.extend_from_slice(part);
-                        sequence = wire::send(&mut self.out, sequence, &mut self.stream)?;
+                        sequence = self.send(sequence)?;
                     }
                     response.answered(sequence);
                 }
             }
+        }
+    }
+
+    /// On a compressed connection it is frames that have turns.
+    fn in_turn(&self, answer: Result<Answer, ServerError>) -> Result<Answer, ClientError> {
+        let out_of_turn = self.frames.as_ref().is_some_and(|frames| !frames.in_turn());
+        match answer {
+            Ok(_) if out_of_turn => Err(WireError::Violation("compressed packets out of order").into()),
+            Ok(answer) => Ok(answer),
+            Err(mut error) => {
+                error.unsolicited |= out_of_turn;
+                Err(WireError::from(error).into())
+            }
+        }
+    }
+
+    /// Sends the command that was built.
+    fn send_command(&mut self) -> io::Result<u8> {
+        if let Some(frames) = &mut self.frames {
+            frames.begin();
+        }
+        self.send(0)
+    }
+
+    /// Sends the packet that was built.
+    fn send(&mut self, sequence: u8) -> io::Result<u8> {
+        match &mut self.frames {
+            None => wire::send(&mut self.out, sequence, &mut self.stream),
+            Some(frames) => wire::send(&mut self.out, sequence, &mut frames.to(&mut self.stream)),
         }
     }
 
@@ -340,13 +454,18 @@ impl<'a> Connection<'a> {
     }
 
     /// Receives some bytes, whatever is there.
-    fn receive(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> Result<(), ClientError> {
         // Little is left over, if anything: the part of a packet that must be looked at as a whole.
         self.received.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        match self.stream.read(&mut self.received[self.end..])? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        let room = &mut self.received[self.end..];
+        let count = match &mut self.frames {
+            None => self.stream.read(room)?,
+            Some(frames) => frames.read(&mut self.stream, room)?,
+        };
+        match count {
+            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             count => {
                 self.end += count;
                 Ok(())
@@ -361,7 +480,7 @@ impl Drop for Connection<'_> {
         if self.usable {
             self.begin(command::QUIT);
             // A server that is gone needs no goodbye.
-            let _ = wire::send(&mut self.out, 0, &mut self.stream).and_then(|_| self.stream.finish());
+            let _ = self.send_command().and_then(|_| self.stream.finish());
         }
     }
 }
@@ -376,17 +495,33 @@ fn encrypts(mode: SslMode, greeting: &Greeting) -> Result<bool, ClientError> {
     }
 }
 
+/// The capability to ask for, which a server without it would not have.
+fn compression(wanted: Option<Algorithm>, greeting: &Greeting) -> Result<u32, ClientError> {
+    let Some(wanted) = wanted else { return Ok(0) };
+    let offers = |algorithm: &Algorithm| greeting.capabilities & capability::compression(*algorithm) != 0;
+    if offers(&wanted) {
+        return Ok(capability::compression(wanted));
+    }
+    let offered: Vec<_> = Algorithm::ALL.iter().copied().filter(offers).map(Algorithm::name).collect();
+    let offered = match offered.is_empty() {
+        true => "nor any other compression; leave it out".into(),
+        false => format!("but {}", offered.join(" and ")),
+    };
+    Err(ClientError::NoCompression { wanted, offered })
+}
+
 /// What stands before the message of an error that ends a connection in use.
 const BROKE: &str = "the connection broke: ";
 
 fn fault(error: ClientError, prefix: &str) -> Fault {
     match error {
         ClientError::Wire(WireError::Server(error)) => Fault {
-            class: if error.unsolicited { FaultClass::ConnectionLost } else { class_of(error.code) },
+            class: if error.unsolicited { FaultClass::ConnectionLost } else { class_of(error.code, &error.message) },
             code: i64::from(error.code),
             sqlstate: error.sqlstate,
             message: error.message,
         },
+        ClientError::Begin(fault) => fault,
         other => Fault {
             class: FaultClass::ConnectionLost,
             code: 0,
