@@ -1,5 +1,5 @@
 //! Each way of logging in, against real servers that ask for it: with a password, a long one and none, over TCP, a Unix
-//! socket and TLS, and with a wrong password, which must always be refused.
+//! socket and TLS, and with a wrong password, which must always be refused. All commands log in alike.
 
 mod support;
 
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use oltpbench::spec::{MySqlAddress, Secret, SslMode};
 use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use support::Server;
+use support::program::{OutputAssertExt, oltpbench};
 
 /// Longer than the nonce of 20 bytes that some methods mix with it, and as long as RSA with 2048 bits lets it be.
 const LONG: &str = "a password of more than one hundred characters, as a token may be: \
@@ -77,6 +78,25 @@ fn mariadb_plugins() -> Option<PathBuf> {
     None
 }
 
+/// Prepares, checks, measures and removes a table as each of the users, whom the server has forgotten.
+#[track_caller]
+fn assert_all_commands_log_in(server: &Server, users: &[(&str, &str)], way: Way) {
+    for &(user, password) in users {
+        let url = match way {
+            Way::Tcp => format!("mysql://{user}@127.0.0.1:{}/sbtest", server.port()),
+            Way::Socket => format!("mysql://{user}@localhost/sbtest?socket={}", server.socket().display()),
+            Way::Tls => format!("mysql://{user}@127.0.0.1:{}/sbtest?ssl-mode=required", server.port()),
+        };
+        for command in
+            [&["prepare"][..], &["check"], &["run", "--mode", "point-select", "--events", "10"], &["cleanup"]]
+        {
+            server.sql("FLUSH PRIVILEGES");
+            let arguments = [command, &["--url", &url, "--tables", "1", "--table-size", "10"]].concat();
+            oltpbench(&arguments).env("OLTPBENCH_PASSWORD", password).assert().success();
+        }
+    }
+}
+
 #[test]
 fn mariadbs_native_passwords() {
     let Some(server) = Server::mariadb(&[]) else { return };
@@ -93,6 +113,7 @@ fn mariadbs_ed25519() {
     let users = USERS.map(|(user, password)| (user, if password.is_empty() { "x" } else { password }));
     make_users(&server, &users, |password| format!("VIA ed25519 USING PASSWORD('{password}')"));
     assert_all_log_in(&server, &users, &[Way::Tcp, Way::Socket]);
+    assert_all_commands_log_in(&server, &users, Way::Tcp);
 }
 
 #[test]
@@ -100,6 +121,7 @@ fn mysqls_caching_sha2_by_public_key_by_socket_and_by_tls() {
     let Some(server) = Server::mysql(&[]) else { return };
     make_users(&server, &USERS, |password| format!("WITH caching_sha2_password BY '{password}'"));
     assert_all_log_in(&server, &USERS, &[Way::Tcp, Way::Socket, Way::Tls]);
+    assert_all_commands_log_in(&server, &USERS[..1], Way::Socket);
 }
 
 #[test]
@@ -107,4 +129,16 @@ fn mysqls_sha256_by_public_key_and_by_tls() {
     let Some(server) = Server::mysql(&[]) else { return };
     make_users(&server, &USERS, |password| format!("WITH sha256_password BY '{password}'"));
     assert_all_log_in(&server, &USERS, &[Way::Tcp, Way::Socket, Way::Tls]);
+}
+
+#[test]
+fn a_password_too_long_for_mysqls_public_key_needs_an_encrypted_connection() {
+    let Some(server) = Server::mysql(&[]) else { return };
+    let password = "x".repeat(255);
+    for plugin in ["caching_sha2_password", "sha256_password"] {
+        make_users(&server, &[("lengthy", &password)], |password| format!("WITH {plugin} BY '{password}'"));
+        let fault = Connection::open(&endpoint(&server, Way::Tcp, "lengthy", &password)).err().unwrap();
+        assert!(fault.message.contains("--ssl-mode required"), "{plugin}: {fault}");
+        Connection::open(&endpoint(&server, Way::Tls, "lengthy", &password)).unwrap();
+    }
 }

@@ -671,3 +671,27 @@ fn errors_above_the_allowed_rate_stop_the_run_with_a_report() {
         assert!(text(&output.stdout).contains("1644"), "{}", text(&output.stdout));
     }
 }
+
+#[test]
+fn a_statement_whose_placeholders_the_server_counts_otherwise_fails_and_is_not_left_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("own.yaml");
+    let yaml = "description: d\ntables:\n  own:\n    count: 1\n    rows: 10\n    columns:\n      id: {type: bigint, value: row}\n    \
+                key: {columns: [id]}\nstatements:\n  one: {kind: read, table: table, \
+                sql: \"SELECT id /* ? */ FROM {own} WHERE id=?\", arguments: [1, 2]}\n\
+                transaction:\n  steps:\n    - let: {table: 1}\n    - execute: one\n";
+    std::fs::write(&file, yaml).unwrap();
+    let workload = ["--workload", file.to_str().unwrap()];
+    for server in servers(&[]) {
+        prepare(&server, &workload);
+        let names = ["Com_stmt_prepare", "Com_stmt_close"];
+        let before = server.status(&names);
+        let url = server.url();
+        let arguments = ["run", "--url", &url, "--events", "3", "--time", "0", "--max-error-rate", "100"];
+        let (run, _) = report_of(oltpbench(&[&arguments[..], &workload].concat()));
+        let after = server.status(&names);
+        assert_eq!(names.map(|name| after[name] - before[name]), [3, 3], "{run}");
+        let message = run["totals"]["errors"][0]["message"].as_str().unwrap();
+        assert!(message.contains("finds 1 placeholders in statement `one`, which has 2 arguments"), "{message}");
+    }
+}

@@ -1,5 +1,5 @@
 //! Encrypted connections to real servers with certificates of every kind: right, of a wrong authority, for a wrong name
-//! and expired; and certificates of the client. The control connection and the sessions must both be right.
+//! and expired; and certificates of the client. Every command must trust the same.
 
 mod support;
 
@@ -10,7 +10,7 @@ use oltpbench::spec::{MySqlAddress, Secret, SslFiles, SslMode};
 use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
 use support::Server;
-use support::program::{count, fail, report, succeed};
+use support::program::{OutputAssertExt, count, fail, oltpbench, report, succeed, text};
 use tempfile::TempDir;
 
 const SIZE: [&str; 4] = ["--tables", "1", "--table-size", "100"];
@@ -88,6 +88,24 @@ fn refused(url: &str, rest: &[&str], why: &str) {
     assert_eq!(message.trim_end().lines().filter(|line| !line.starts_with("Note")).count(), 1, "{message}");
 }
 
+/// Holds the outcome of each command that connects, on a machine that trusts `machine`, against what it must be:
+/// success, or a refusal that says why.
+#[track_caller]
+fn all_commands(machine: &Authority, url: &str, rest: &[&str], refusal: Option<&str>) {
+    for command in [&["cleanup"][..], &["prepare"], &["prewarm"], &["check"], &["run", "--events", "20", "--time", "0"]]
+    {
+        let mut program = oltpbench(&[command, &["--url", url], &SIZE, rest].concat());
+        let done = program.env("SSL_CERT_FILE", machine.ca()).env_remove("SSL_CERT_DIR").assert();
+        match refusal {
+            None => drop(done.success()),
+            Some(why) => {
+                let message = text(&done.code(1).get_output().stderr);
+                assert!(message.contains(why), "{command:?} {rest:?}: {message}");
+            }
+        }
+    }
+}
+
 /// Why a session by itself is refused, since a run never comes to its sessions where its first connection is.
 #[track_caller]
 fn session_refused(server: &Server, ssl_mode: SslMode, ca: &str, why: &str) {
@@ -126,7 +144,21 @@ fn an_authority_is_trusted_only_if_it_is_given() {
             session_refused(&server, mode, &other.ca(), "no authority that is trusted");
         }
         encrypted(&url, &["--ssl-ca", &ours.ca()]);
-        refused(&url, &["--ssl-mode", "verify-identity"], "give the right one by --ssl-ca");
+    }
+}
+
+#[test]
+fn the_machines_authorities_are_trusted_unless_others_are_given() {
+    let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+    let untrusted = Some("is of no authority that is trusted; give the right one by --ssl-ca");
+    for server in servers(&ours, &ours.sign("127.0.0.1", 2999)) {
+        all_commands(&ours, &server.url(), &["--ssl-mode", "verify-identity"], None);
+        // The server would refuse this password, so whoever speaks of an authority has not shown it.
+        let url = format!("mysql://sysbench:wrong@127.0.0.1:{}/sbtest", server.port());
+        all_commands(&other, &url, &["--ssl-mode", "verify-identity"], untrusted);
+        for mode in ["verify-ca", "verify-identity"] {
+            all_commands(&ours, &url, &["--ssl-mode", mode, "--ssl-ca", &other.ca()], untrusted);
+        }
     }
 }
 
@@ -139,8 +171,10 @@ fn a_certificate_for_another_name_is_refused_unless_the_name_is_given_or_not_ask
         let verified = ["--ssl-mode", "verify-identity", "--ssl-ca", &ca];
         refused(&url, &verified, "is for another name");
         session_refused(&server, SslMode::VerifyIdentity, &ca, "is for another name");
-        encrypted(&url, &[&verified[..], &["--ssl-server-name", "db.example"]].concat());
-        refused(&url, &[&verified[..], &["--ssl-server-name", "db.example.org"]].concat(), "is for another name");
+        let named = |name| [&verified[..], &["--ssl-server-name", name]].concat();
+        encrypted(&url, &named("db.example"));
+        all_commands(&ours, &url, &named("db.example"), None);
+        all_commands(&ours, &url, &named("db.example.org"), Some("is for another name"));
         encrypted(&url, &["--ssl-mode", "verify-ca", "--ssl-ca", &ca]);
     }
 }

@@ -521,6 +521,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_answer_that_is_no_text_is_an_error_that_shows_it() {
+        assert_eq!(text("größe".into()).unwrap(), "größe");
+        let fault = text(b"gr\xf6\xdfe".to_vec()).unwrap_err();
+        assert_eq!((fault.class, fault.code), (FaultClass::Failed, 0));
+        assert!(fault.message.contains("`gr\\xf6\\xdfe`"), "{fault}");
+    }
+
+    #[test]
     fn errors_are_classified_by_what_they_mean_for_the_run() {
         for (class, codes) in [
             (FaultClass::Retry, &[1020, 1205, 1213, 3101, 8002, 8005, 8022, 8028, 9004, 9007][..]),
