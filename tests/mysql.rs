@@ -445,6 +445,26 @@ fn disturbed(arguments: &[&str], what: impl FnOnce(&Child)) -> Value {
     support::program::document(&file, &output)
 }
 
+/// Waits until something is so, however slow the machine is.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < patience, "in vain waited for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Numbers of the program's connections: those of its run and the one that reads the counters.
+fn sessions(server: &Server) -> Vec<String> {
+    let rows = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'sysbench'");
+    rows.into_iter().flatten().collect()
+}
+
+fn interrupt(program: &Child) {
+    kill_process(Pid::from_child(program), Signal::INT).unwrap();
+}
+
 #[test]
 fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
     for server in servers(&[]) {
@@ -452,17 +472,18 @@ fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
         server.sql("CREATE TABLE sbtest.begun (id INT AUTO_INCREMENT PRIMARY KEY, word TEXT)");
         let (url, inserts) = (server.url(), "INSERT INTO begun (word) VALUES ('it''s'); SELECT * FROM begun");
         let init = ["--init-sql", inserts, "--init-sql", "SET SESSION max_sort_length = 999"];
-        let run = disturbed(&[&["--mode", "read-only", "--url", &url, "--time", "3"], &init[..]].concat(), |_| {
-            std::thread::sleep(Duration::from_millis(500));
-            let sessions = "SELECT id FROM information_schema.processlist WHERE user = 'sysbench'";
-            for session in server.sql(sessions).into_iter().flatten() {
+        let run = disturbed(&[&["--mode", "read-only", "--url", &url, "--time", "0"], &init[..]].concat(), |program| {
+            for session in sessions(&server) {
                 // The one that reads the counters is among them, and may have ended by itself.
                 let _ = server.try_sql(&format!("KILL {session}"));
             }
+            wait_until("four connections more", || server.sql("SELECT COUNT(*) FROM sbtest.begun") == [["8"]]);
+            interrupt(program);
         });
-        assert_eq!(count(&run, "totals.reconnects"), 4, "{}", run["totals"]);
-        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["totals"]);
-        assert_eq!(server.sql("SELECT COUNT(*) FROM sbtest.begun"), [["8"]]);
+        // One that had no time for a transaction since counts as of the time after the window.
+        assert_eq!(overall(&run, "reconnects"), 4, "{run}");
+        assert_eq!(count(&run, "totals.lost_connections"), 4, "{}", run["totals"]);
+        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["outages"]);
         assert_eq!(run["target"]["init_sql"][0], inserts);
 
         let arguments = ["run", "--url", &url, "--init-sql", "SET nonsense"];
@@ -476,19 +497,51 @@ fn writes_go_on_once_a_server_takes_them_again() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         let url = server.url();
-        let arguments = ["--mode", "update-non-index", "--url", &url, "--time", "4", "--max-error-rate", "100"];
-        let run = disturbed(&arguments, |_| {
+        let arguments = ["--mode", "update-non-index", "--url", &url, "--time", "0", "--max-error-rate", "100"];
+        let run = disturbed(&arguments, |program| {
+            let first = sessions(&server);
+            let new = |server: &Server| sessions(server).iter().filter(|session| !first.contains(session)).count();
             server.sql("SET GLOBAL read_only = 1");
-            std::thread::sleep(Duration::from_millis(500));
+            // The one that stays reads the counters.
+            wait_until("all connections to be left", || {
+                sessions(&server).iter().filter(|id| first.contains(id)).count() <= 1
+            });
             server.sql("SET GLOBAL read_only = 0");
+            wait_until("four connections", || new(&server) == 4);
+            let updates = server.status(&["Handler_update"])["Handler_update"];
+            wait_until("updates", || server.status(&["Handler_update"])["Handler_update"] > updates + 100);
+            interrupt(program);
         });
-        assert_eq!(run["status"], "completed");
         let errors = run["totals"]["errors"].as_array().unwrap();
         assert!(errors.iter().all(|error| error["code"] == 1290 && error["class"] == "failover"), "{errors:?}");
-        assert!(count(&run, "totals.reconnects") >= 4, "{}", run["totals"]);
-        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["totals"]);
+        assert!(overall(&run, "reconnects") >= 4, "{run}");
+        // An outage goes on while a connection is let in and refused; the run's own ended with the first update.
+        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["outages"]);
+        assert!(count(&run, "outages.cut_off") < 4, "{}", run["outages"]);
+        assert_eq!(count(&run, "outages.all_connections.count"), 1, "{}", run["outages"]);
         let findings = run["findings"].as_array().unwrap();
-        assert!(findings.iter().any(|finding| finding["code"] == "connections-lost"), "{findings:?}");
+        let lost = findings.iter().find(|finding| finding["code"] == "connections-lost").unwrap();
+        assert!(lost["message"].as_str().unwrap().contains("; all at once were for "), "{lost}");
+    }
+}
+
+#[test]
+fn a_rollback_that_is_refused_costs_the_connection_and_is_told_so() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        server.sql("CREATE USER 'limited'@'%' WITH MAX_QUERIES_PER_HOUR 200; GRANT ALL ON sbtest.* TO 'limited'@'%'");
+        let url = server.url().replace("sysbench:sysbench@", "limited@");
+        let arguments = ["run", "--mode", "read-only", "--url", &url, "--threads", "4", "--time", "1"];
+        let (run, output) = report_of(oltpbench(&[&arguments[..], &["--max-error-rate", "100"], &SMALL[..]].concat()));
+        let errors = run["totals"]["errors"].as_array().unwrap();
+        assert!(!errors.is_empty() && errors.iter().all(|error| error["code"] == 1226), "{errors:?}");
+        let refused = errors.iter().filter(|error| error["statement"] == "ROLLBACK").map(|error| count(error, "count"));
+        assert_eq!(count(&run, "totals.lost_connections"), refused.sum::<u64>(), "{}", run["totals"]);
+        assert!(count(&run, "totals.lost_connections") > 0, "{}", run["totals"]);
+        // Each meets an error or two, and then pauses.
+        let all: u64 = errors.iter().map(|error| count(error, "count")).sum();
+        assert!(all <= 4 * 2 * 41, "{errors:?}");
+        assert!(!text(&output.stdout).contains("[connections-lost] 0 connections"), "{}", text(&output.stdout));
     }
 }
 
@@ -501,13 +554,8 @@ fn a_server_that_comes_back_is_connected_to_again() {
         let run = disturbed(&["--url", &url, "--time", "0"], |program| {
             server.kill();
             server.restart();
-            let sessions = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'sysbench'";
-            let patience = Instant::now() + Duration::from_secs(60);
-            while server.sql(sessions)[0][0].parse::<u32>().unwrap() < 4 {
-                assert!(Instant::now() < patience, "the connections do not come back");
-                std::thread::sleep(Duration::from_millis(20));
-            }
-            kill_process(Pid::from_child(program), Signal::INT).unwrap();
+            wait_until("four connections", || sessions(&server).len() >= 4);
+            interrupt(program);
         });
         // One that had no time for a transaction since counts as of the time after the window.
         assert_eq!(overall(&run, "reconnects"), 4, "{run}");
