@@ -3,7 +3,6 @@
 //! Invariant: a password lives only in a [`Secret`], which has no way to be printed or serialised by accident.
 //! A leaf: must not import any other module of the crate.
 
-use std::borrow::Cow;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -290,14 +289,13 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
 }
 
 /// What stands behind the `?`. Of a parameter that is given twice nobody knows which one counts.
-fn parameters(url: &Url) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, SpecError> {
-    let parameters: Vec<_> = url.query_pairs().collect();
-    for (index, (name, _)) in parameters.iter().enumerate() {
-        if parameters[..index].iter().any(|(before, _)| before == name) {
-            return Err(SpecError::Repeated(name.to_string()));
-        }
+fn parameters(url: &Url) -> Result<url::form_urlencoded::Parse<'_>, SpecError> {
+    let names: Vec<_> = url.query_pairs().map(|(name, _)| name).collect();
+    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    match repeated {
+        Some((_, name)) => Err(SpecError::Repeated(name.to_string())),
+        None => Ok(url.query_pairs()),
     }
-    Ok(parameters)
 }
 
 /// An IPv6 address stands in brackets in a URL, and without them everywhere else.
