@@ -3,6 +3,7 @@
 //! Invariant: a password lives only in a [`Secret`], which has no way to be printed or serialised by accident.
 //! A leaf: must not import any other module of the crate.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -65,10 +66,40 @@ impl SslMode {
     pub fn verifies(self) -> bool {
         matches!(self, SslMode::VerifyCa | SslMode::VerifyIdentity)
     }
+}
 
-    /// Whether there is no connection without encryption.
-    pub fn always_encrypts(self) -> bool {
-        self == SslMode::Required || self.verifies()
+/// How the bytes of a MySQL connection are compressed; the names are those of the `mysql` client's
+/// --compression-algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    Zlib,
+    Zstd,
+}
+
+impl Algorithm {
+    pub const ALL: [Algorithm; 2] = [Algorithm::Zlib, Algorithm::Zstd];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::Zlib => "zlib",
+            Algorithm::Zstd => "zstd",
+        }
+    }
+}
+
+/// A program that prints the password, for `sh -c`. What it is called with may be a secret itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PasswordCommand {
+    pub command: Secret,
+    /// How long what it printed is used for new connections.
+    pub ttl: Duration,
+}
+
+/// An SQL statement up to what it has in quotes, which may be a password.
+pub fn without_literals(sql: &str) -> String {
+    match sql.find(['\'', '"']) {
+        Some(quote) => format!("{}'...'", &sql[..quote]),
+        None => sql.to_string(),
     }
 }
 
@@ -92,16 +123,20 @@ pub struct MySqlAddress {
     pub socket: Option<PathBuf>,
     pub user: String,
     pub password: Option<Secret>,
+    /// In place of a password.
+    pub password_command: Option<PasswordCommand>,
     pub database: String,
     pub ssl_mode: SslMode,
     pub ssl: SslFiles,
     /// Whether a server that asks for the password as it is gets it even where others may listen.
     pub cleartext_allowed: bool,
+    /// How connections are compressed; an algorithm that the server does not offer is an error.
+    pub compression: Option<Algorithm>,
     /// A server that does not complete a connection in this time counts as not there.
     pub connect_timeout: Duration,
     /// How long the server may be silent in the middle of a statement of a session; `None` is no limit.
     pub statement_timeout: Option<Duration>,
-    /// Statements that each session begins with.
+    /// Statements that each connection begins with.
     pub init_sql: Vec<String>,
 }
 
@@ -114,10 +149,12 @@ impl Default for MySqlAddress {
             socket: None,
             user: "sbtest".into(),
             password: None,
+            password_command: None,
             database: "sbtest".into(),
             ssl_mode: SslMode::Disabled,
             ssl: SslFiles::default(),
             cleartext_allowed: false,
+            compression: None,
             connect_timeout: Duration::from_secs(10),
             statement_timeout: None,
             init_sql: Vec::new(),
@@ -259,7 +296,8 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
     if !database.is_empty() {
         address.database = database;
     }
-    for (name, value) in parameters(url)? {
+    refuse_repeated(url)?;
+    for (name, value) in url.query_pairs() {
         match name.as_ref() {
             "socket" if value.is_empty() => {
                 return Err(SpecError::Value {
@@ -288,13 +326,12 @@ fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
     Ok(address)
 }
 
-/// What stands behind the `?`. Of a parameter that is given twice nobody knows which one counts.
-fn parameters(url: &Url) -> Result<url::form_urlencoded::Parse<'_>, SpecError> {
-    let names: Vec<_> = url.query_pairs().map(|(name, _)| name).collect();
-    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
-    match repeated {
-        Some((_, name)) => Err(SpecError::Repeated(name.to_string())),
-        None => Ok(url.query_pairs()),
+/// Of a parameter that is given twice nobody knows which one counts.
+fn refuse_repeated(url: &Url) -> Result<(), SpecError> {
+    let mut seen = BTreeSet::new();
+    match url.query_pairs().find(|(name, _)| !seen.insert(name.to_string())) {
+        Some((name, _)) => Err(SpecError::Repeated(name.into_owned())),
+        None => Ok(()),
     }
 }
 
@@ -319,7 +356,8 @@ const LONGEST_SIMULATED: Duration = Duration::from_secs(31_536_000);
 fn parse_simulated(url: &Url) -> Result<Simulation, SpecError> {
     let mut simulation = Simulation::default();
     let (mut stall_at, mut stall_for) = (None, None);
-    for (name, value) in parameters(url)? {
+    refuse_repeated(url)?;
+    for (name, value) in url.query_pairs() {
         let duration = |name| {
             let duration = humantime::parse_duration(&value).ok().filter(|&duration| duration <= LONGEST_SIMULATED);
             duration.ok_or_else(|| SpecError::Value {
@@ -390,6 +428,42 @@ impl IgnoredErrors {
     }
 }
 
+/// How the times at which transactions are due lie around their rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// At equal distances.
+    Constant,
+    /// At random and independent of each other, as many users make them: a Poisson process.
+    Poisson,
+}
+
+impl Arrival {
+    pub fn name(self) -> &'static str {
+        match self {
+            Arrival::Constant => "constant",
+            Arrival::Poisson => "poisson",
+        }
+    }
+}
+
+/// Transactions a second from some time after the window's start on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub start: Duration,
+    pub rate: f64,
+}
+
+/// An open loop: transactions are due by a schedule, whether the server keeps up or not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenLoop {
+    pub arrival: Arrival,
+    /// In the order of their starts, the first of which is 0; its rate holds in the warm-up, too.
+    pub steps: Vec<Step>,
+    /// A transaction that would begin later than this after it was due is skipped and counted; `None` begins it however
+    /// late it is.
+    pub max_lateness: Option<Duration>,
+}
+
 /// How one measurement is run.
 #[derive(Clone, Debug)]
 pub struct RunSpec {
@@ -398,6 +472,8 @@ pub struct RunSpec {
     pub time: Option<Duration>,
     /// Number of transactions after which the run ends.
     pub events: Option<u64>,
+    /// `None` is the closed loop: each connection begins its next transaction when the last one ended.
+    pub open_loop: Option<OpenLoop>,
     pub warmup_time: Duration,
     /// Length of an interval of the series.
     pub interval: Duration,

@@ -1,12 +1,21 @@
-//! Playing a transaction, recording it and making a row must not allocate: the client's cost must not depend on the allocator.
+//! Playing a transaction, sending it to MySQL, recording it and making a row must not allocate: the client's cost must
+//! not depend on the allocator.
+
+mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use oltpbench::metrics::{Connection, Outcome, Recorder, Sample, Shards, Statements, Window};
+use oltpbench::spec::{Protocol, TargetAddress};
+use oltpbench::target::mysql::{MySqlSession, MySqlTarget};
+use oltpbench::target::{Fault, Session, Target};
 use oltpbench::workload::plan::{Argument, Call, Operation, Plan, Player};
-use oltpbench::workload::{RandomKind, RandomSettings, Settings, Workload};
+use oltpbench::workload::{OptionValue, RandomKind, RandomSettings, Settings, Workload};
+
+use support::null_server::{Behaviour, NullServer};
 
 /// Counts what the calling thread allocates, so that the test harness's own threads do not matter.
 struct Counting;
@@ -61,9 +70,33 @@ impl Player for Reading {
     }
 }
 
+/// Sends everything, as a worker does.
+struct Sending(MySqlSession);
+
+impl Player for Sending {
+    type Fault = Fault;
+
+    fn begin(&mut self, writes: bool) -> Result<(), Fault> {
+        self.0.begin(writes)
+    }
+
+    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
+        self.0.execute(call)
+    }
+
+    fn commit(&mut self) -> Result<(), Fault> {
+        self.0.commit()
+    }
+}
+
 fn plan(name: &str, kind: RandomKind) -> Plan {
+    plan_with(name, kind, &[])
+}
+
+fn plan_with(name: &str, kind: RandomKind, options: &[(&str, i64)]) -> Plan {
     let random = RandomSettings { kind, ..RandomSettings::default() };
-    Workload::load(name).unwrap().compile(&Settings { threads: 4, random, ..Settings::default() }).unwrap()
+    let options = options.iter().map(|(name, value)| (name.to_string(), OptionValue::Int(*value))).collect();
+    Workload::load(name).unwrap().compile(&Settings { options, threads: 4, random }).unwrap()
 }
 
 #[test]
@@ -90,6 +123,38 @@ fn playing_allocates_in_the_first_transaction_only() {
 }
 
 #[test]
+fn a_mysql_session_allocates_in_its_first_transactions_only() {
+    const WARM_UP: u64 = 20;
+    const MEASURED: u64 = 200;
+    for (name, protocol) in ["oltp_point_select", "oltp_update_index", "oltp_update_non_index", "oltp_read_write"]
+        .into_iter()
+        .flat_map(|name| [Protocol::Prepared, Protocol::Text].map(|protocol| (name, protocol)))
+    {
+        let server = NullServer::start(0, Behaviour::Prompt).unwrap();
+        let TargetAddress::MySql(address) = TargetAddress::parse(&server.url()).unwrap() else { unreachable!() };
+        let plan = Arc::new(plan_with(name, RandomKind::Special, &[("tables", 2)]));
+        let target = MySqlTarget::new(*address, Arc::clone(&plan), protocol).unwrap();
+        let mut scratch = plan.scratch();
+        let mut sending = Sending(target.connect().unwrap());
+        let mut play = |ticket| {
+            let operation = Operation { seed: 1, ticket, worker: 1, worker_ticket: ticket };
+            plan.play(operation, &mut scratch, &mut sending).unwrap();
+        };
+        let before = ALLOCATIONS.get();
+        // Statements are prepared, each for both tables, and buffers grow.
+        (0..WARM_UP).for_each(&mut play);
+        assert!(ALLOCATIONS.get() > before, "the counting allocator is in use");
+        let before = ALLOCATIONS.get();
+        (WARM_UP..WARM_UP + MEASURED).for_each(&mut play);
+        assert_eq!(ALLOCATIONS.get() - before, 0, "{name} {protocol:?}");
+        drop(sending);
+        if name == "oltp_point_select" {
+            assert_eq!(server.sent().rows, WARM_UP + MEASURED, "each statement was answered");
+        }
+    }
+}
+
+#[test]
 fn rows_allocate_once_only() {
     let plan = plan("oltp_read_only", RandomKind::Uniform);
     let mut scratch = plan.scratch();
@@ -101,18 +166,20 @@ fn rows_allocate_once_only() {
 }
 
 #[test]
-fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
-    const INTERVAL_NS: u64 = 1_000_000_000;
-    let recorder = Recorder::new(Window::new(0, u64::MAX, INTERVAL_NS), Shards::new(2, 1), 1);
+fn recording_allocates_nothing_however_often_its_slices_are_taken() {
+    let window = Window::new(0, u64::MAX, 1_000_000_000);
+    let slice_ns = window.slice_ns();
+    let recorder = Recorder::new(window, Shards::new(2, 1), 1);
     let latencies = [(0, 1_000), (0, 2_000)];
     let mut taken = 0;
     let before = ALLOCATIONS.get();
     for number in 0..20 {
         for worker in 0..4 {
-            let end_ns = number * INTERVAL_NS + u64::from(worker) * 1_000_000;
+            let end_ns = number * slice_ns + u64::from(worker) * 1_000_000;
             let sample = Sample {
                 due_ns: end_ns,
                 end_ns,
+                paced: None,
                 outcome: Outcome::Committed,
                 statements: Statements { reads: 2, writes: 0, other: 0 },
                 latencies: &latencies,
@@ -125,7 +192,7 @@ fn recording_allocates_nothing_however_often_its_intervals_are_taken() {
             };
             recorder.record(worker, &sample);
         }
-        // The interval before is over and this one has begun, as when the coordinator takes it.
+        // The slice before is over and this one has begun, as when the coordinator takes it.
         recorder.take(number, |_, tally, _| taken += tally.transactions);
     }
     assert_eq!(ALLOCATIONS.get() - before, 0);

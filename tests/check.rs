@@ -180,7 +180,17 @@ fn tables_that_do_not_suit_are_told() {
         server.sql("ALTER TABLE sbtest.sbtest3 ENGINE = MyISAM; DROP INDEX k_2 ON sbtest.sbtest2");
         let said = a_run_agrees(&server, &SMALL);
         said.says("storage-engine", "warning", "1 of 3 tables are MyISAM, not innodb");
-        said.says("index-missing", "fatal", "table sbtest2 has no index on k (1 of 3 tables)");
+        said.says("index-missing", "fatal", "table sbtest2 has no usable index on k (1 of 3 tables)");
+        let kinds =
+            if server.version().contains("MariaDB") { ["IGNORED", "NOT IGNORED"] } else { ["INVISIBLE", "VISIBLE"] };
+        let set = |kind: &str| server.sql(&format!("ALTER TABLE sbtest.sbtest1 ALTER INDEX k_1 {kind}"));
+        set(kinds[0]);
+        a_run_agrees(&server, &SMALL).says(
+            "index-missing",
+            "fatal",
+            "sbtest1 has no usable index on k (2 of 3 tables)",
+        );
+        set(kinds[1]);
         // Another name does as well, and so do more columns.
         server.sql("CREATE INDEX other ON sbtest.sbtest2 (k, c); ALTER TABLE sbtest.sbtest3 ENGINE = InnoDB");
         let said = a_run_agrees(&server, &SMALL);
@@ -204,9 +214,9 @@ fn sqlite_is_checked_for_its_tables_and_a_simulation_for_nothing() {
 
     succeed(&[&["cleanup", "--url", &url], &SMALL[..]].concat());
     succeed(&[&["prepare", "--url", &url, "--create-secondary", "off"], &SMALL[..]].concat());
-    check(&url, &SMALL).says("index-missing", "fatal", "table sbtest1 has no index on k (3 of 3 tables)");
+    check(&url, &SMALL).says("index-missing", "fatal", "table sbtest1 has no usable index on k (3 of 3 tables)");
     let message = fail(1, &[&["run", "--url", &url, "--events", "1"], &SMALL[..]].concat());
-    assert!(message.contains("table sbtest1 has no index on k"), "{message}");
+    assert!(message.contains("table sbtest1 has no usable index on k"), "{message}");
     assert!(check(&url, &[&["--create-secondary", "off"], &SMALL[..]].concat()).worries().is_empty());
 
     let said = check("simulated:", &["--threads", "4"]);

@@ -138,6 +138,14 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--rand-spec-iter", "4294967295", "1..=1000"),
         ("--rand-seed", "9007199254740992", "9007199254740992"),
         ("--events", "18446744073709551615", "9007199254740992"),
+        ("--rate", "many", "number of transactions a second"),
+        ("--rate", "-1", "between 0.001"),
+        ("--rate", "nan", "between 0.001"),
+        ("--rate-steps", "1000", "RATE:TIME"),
+        ("--rate-steps", "1000:soon", "not a time"),
+        ("--rate-steps", "1000:10s,0:10s", "above 0"),
+        ("--max-lateness", "0", "above 0"),
+        ("--arrival", "sometimes", "poisson"),
     ] {
         let option_value = format!("{option}={value}");
         let url: &[&str] = if option == "--url" { &[] } else { &["--url", "simulated:"] };
@@ -148,6 +156,28 @@ fn wrong_values_are_refused_with_their_bounds() {
         assert!(!message.contains("hunter2") && !message.contains("panicked"), "{message}");
         assert!(!message.contains("Running"), "it was noticed only after the run: {message}");
     }
+}
+
+#[test]
+fn options_of_an_open_loop_that_contradict_each_other_are_refused() {
+    let steps = ["--rate-steps", "100:1s,200:1s"];
+    for (arguments, part) in [
+        (&["--arrival", "constant"][..], "--arrival is only for an open loop; give --rate"),
+        (&["--overload", "queue"], "--overload is only for an open loop"),
+        (&["--max-lateness", "1s"], "--max-lateness is only for an open loop"),
+        (&["--rate", "1", "--overload", "shed"], "--overload shed needs --max-lateness"),
+        (&["--rate", "1", "--max-lateness", "1s"], "--max-lateness needs --overload shed"),
+        (&["--rate", "1", "--overload", "queue", "--max-lateness", "1s"], "--max-lateness needs --overload shed"),
+        (&[&steps[..], &["--rate", "100"]].concat(), "exclude each other"),
+        (&[&steps[..], &["--time", "3"]].concat(), "last 2s and --time is 3s"),
+    ] {
+        for command in ["run", "check"] {
+            let message = fail(2, &[&[command, "--url", "simulated:"], arguments].concat());
+            assert!(message.contains(part), "{arguments:?}: {message}");
+            assert_eq!(message.lines().count(), 1, "{message}");
+        }
+    }
+    succeed(&[&["run", "--url", "simulated:", "--time", "2"], &steps[..]].concat());
 }
 
 #[test]
@@ -355,4 +385,15 @@ fn a_password_can_be_asked_for_only_at_a_terminal() {
     let message = text(&command.stdin(std::process::Stdio::null()).assert().code(2).get_output().stderr);
     assert!(message.contains("no password could be asked for"), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
+}
+
+#[test]
+fn only_commands_that_run_statements_take_a_time_for_them() {
+    for command in ["prepare", "prewarm", "cleanup"] {
+        let message = fail(2, &[command, "--host", "h", "--statement-timeout", "1"]);
+        assert!(message.contains("--statement-timeout"), "{message}");
+        assert!(!succeed(&[command, "--help"]).contains("--statement-timeout"));
+    }
+    let message = fail(2, &["run", "--url", "simulated:", "--statement-timeout", "1"]);
+    assert!(message.contains("--statement-timeout is only for mysql:// targets"), "{message}");
 }

@@ -283,6 +283,42 @@ impl Drop for Proxy {
 }
 
 #[test]
+fn writes_that_a_session_would_never_commit_are_refused_wherever_that_was_set() {
+    for server in servers(&[]) {
+        let url = server.url();
+        prepare(&server, &SMALL);
+        let run = |more: &[&str]| {
+            let arguments = ["run", "--mode", "update-non-index", "--events", "20", "--time", "0", "--url", &url];
+            [&arguments[..], &SMALL[..], more].concat().into_iter().map(str::to_string).collect::<Vec<_>>()
+        };
+        let refused = |more: &[&str]| {
+            let arguments = run(more);
+            let message = fail(1, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            assert!(message.contains("autocommit is off on this connection"), "{message}");
+        };
+        let writes = |more: &[&str]| {
+            let arguments = run(more);
+            let before = server.sql("CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2, sbtest.sbtest3");
+            report(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_ne!(server.sql("CHECKSUM TABLE sbtest.sbtest1, sbtest.sbtest2, sbtest.sbtest3"), before);
+        };
+        let (on, off) = (["--init-sql", "SET autocommit = 1"], ["--init-sql", "SET autocommit = 0"]);
+        writes(&[]);
+        refused(&off);
+        server.sql("SET GLOBAL init_connect = 'SET autocommit = 0'");
+        refused(&[]);
+        writes(&on);
+        server.sql("SET GLOBAL init_connect = ''; SET GLOBAL autocommit = OFF");
+        refused(&[]);
+        writes(&on);
+        // What commits by itself may have it off.
+        report(
+            &[&["run", "--mode", "read-write", "--events", "20", "--time", "0", "--url", &url], &SMALL[..]].concat(),
+        );
+    }
+}
+
+#[test]
 fn a_load_leaves_the_same_rows_whichever_way_the_server_allows() {
     for server in servers(&[]) {
         let load = |allowed: &str, threads: &str| {
@@ -302,15 +338,16 @@ fn a_load_leaves_the_same_rows_whichever_way_the_server_allows() {
 }
 
 #[test]
-fn a_load_commits_and_keeps_every_byte_whatever_the_servers_modes_are() {
+fn a_load_and_a_run_keep_every_byte_whatever_the_servers_modes_are() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.yaml");
     let workload = |text: &str| {
         let yaml = format!(
             "description: d\ntables:\n  own:\n    count: 1\n    rows: 10\n    columns:\n      id: {{type: bigint, value: row}}\n      \
              t: {{type: char(9), value: \"string('{text}')\"}}\n    key: {{columns: [id]}}\nstatements:\n  \
-             one: {{kind: read, table: table, sql: \"SELECT t FROM {{own}} WHERE id=1\"}}\n\
-             transaction:\n  steps:\n    - let: {{table: 1}}\n    - execute: one\n"
+             one:\n    kind: write\n    table: table\n    sql: \"UPDATE {{own}} SET t=? WHERE id=?\"\n    \
+             arguments: [\"string('{text}')\", ticket + 1]\n\
+             transaction:\n  begin: on\n  steps:\n    - let: {{table: 1}}\n    - execute: one\n"
         );
         std::fs::write(&file, yaml).unwrap();
         file.to_str().unwrap().to_string()
@@ -319,8 +356,14 @@ fn a_load_commits_and_keeps_every_byte_whatever_the_servers_modes_are() {
     {
         let said = succeed(&["prepare", "--workload", &workload("a\\\\b"), "--url", &server.url()]);
         assert!(said.contains("by LOAD DATA LOCAL"), "{said}");
-        let stored = server.sql("SELECT DISTINCT HEX(t) FROM sbtest.own1");
-        assert_eq!(stored, [["615C62"]]);
+        let stored = || server.sql("SELECT DISTINCT HEX(t) FROM sbtest.own1");
+        assert_eq!(stored(), [["615C62"]]);
+        for mode in ["auto", "disable"] {
+            server.sql("UPDATE sbtest.own1 SET t=''; COMMIT");
+            let run = ["run", "--threads", "2", "--events", "10", "--time", "0", "--db-ps-mode", mode];
+            report(&[&run[..], &["--workload", &workload("a\\\\b"), "--url", &server.url()]].concat());
+            assert_eq!(stored(), [["615C62"]], "{mode}");
+        }
         succeed(&["cleanup", "--workload", &workload("a"), "--url", &server.url()]);
         let message = fail(1, &["prepare", "--workload", &workload("much too long"), "--url", &server.url()]);
         assert!(message.contains("1265") || message.contains("1406"), "{message}");

@@ -179,7 +179,9 @@ fn tables_of_another_workload_are_neither_used_nor_dropped() {
     // Ids of a second run would meet those of the first.
     report(&[&["run", "--events", "2"], &bulk[..]].concat());
     let message = fail(1, &[&["prepare"], &bulk[..]].concat());
-    assert!(message.contains("rows after the load instead of 0"), "{message}");
+    assert!(message.contains("rows instead of 0"), "{message}");
+    let message = fail(1, &[&["run"], &bulk[..]].concat());
+    assert!(message.contains("must be empty") && message.contains("oltpbench cleanup"), "{message}");
     assert!(succeed(&[&["cleanup"], &bulk[..]].concat()).contains("Dropped 2 tables"));
 }
 

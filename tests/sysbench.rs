@@ -75,24 +75,27 @@ fn normal(statement: &str) -> String {
 }
 
 /// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
-const CHECKS: [(&str, usize); 5] = [
+const CHECKS: [(&str, usize); 7] = [
     // Before the run.
     ("SHOW GLOBAL VARIABLES WHERE Variable_name IN(", 1),
     ("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND", 1),
+    ("SELECT column_name FROM information_schema.columns WHERE table_schema = 'S' AND table_name = 'S' AND", 1),
     ("SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics", 1),
     ("SELECT 'S', MIN(id), MAX(id) FROM sbtestN", 1),
+    // On each connection, of which there is one.
+    ("SHOW SESSION VARIABLES WHERE Variable_name = 'S'", 1),
     // At both ends of the window.
     ("SHOW GLOBAL STATUS", 2),
 ];
 
-/// The statements of the transactions and how each was sent. Only the given checks, preparing, closing and leaving may
-/// come beside them.
+/// The statements of the transactions and how each was sent. Only the given checks, preparing, closing, leaving and
+/// one ping for the session's status may come beside them.
 fn of_run(log: Vec<(String, String)>, checks: &[(&str, usize)]) -> Vec<String> {
     let mut asked = vec![0; checks.len()];
     let mut statements = Vec::new();
     for (message, statement) in log {
         match message.as_str() {
-            "Connect" | "Prepare" | "Close stmt" | "Quit" => {}
+            "Connect" | "Ping" | "Prepare" | "Close stmt" | "Quit" => {}
             // sysbench prepares COMMIT, and BEGIN where the server can; we send text.
             "Query" | "Execute" if statement == "BEGIN" || statement == "COMMIT" => statements.push(statement),
             "Query" | "Execute" => match checks.iter().position(|(check, _)| statement.starts_with(check)) {
@@ -270,7 +273,7 @@ fn workloads_have_sysbenchs_options_and_defaults_but_for_those_named_here() {
 }
 
 /// sysbench's general options under another name here, or left out: PostgreSQL, debugging, and what has no use.
-const ELSEWHERE: [(&str, &str); 36] = [
+const ELSEWHERE: [(&str, &str); 35] = [
     ("mysql-host", "host"),
     ("mysql-port", "port"),
     ("mysql-socket", "socket"),
@@ -299,7 +302,6 @@ const ELSEWHERE: [(&str, &str); 36] = [
     ("db-debug", ""),
     ("verbosity", ""),
     ("validate", ""),
-    ("rate", ""),
     ("tx-rate", ""),
     // The histogram is in the JSON document.
     ("histogram", "json"),

@@ -21,7 +21,7 @@ use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::text::{self, printable};
 use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
-use crate::spec::{IgnoredErrors, MySqlAddress, Protocol, RunSpec, TargetAddress};
+use crate::spec::{IgnoredErrors, MySqlAddress, OpenLoop, Protocol, RunSpec, TargetAddress, without_literals};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
 use crate::target::simulated::SimulatedTarget;
@@ -38,8 +38,8 @@ fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, CliError> {
 }
 
 /// The target's address, announced when nobody chose it.
-fn address(matches: &ArgMatches) -> Result<TargetAddress, CliError> {
-    let (address, by_default) = parse::<TargetArgs>(matches)?.address()?;
+fn address(matches: &ArgMatches, statement_timeout: Option<Duration>) -> Result<TargetAddress, CliError> {
+    let (address, by_default) = parse::<TargetArgs>(matches)?.address(statement_timeout)?;
     if by_default {
         super::show(format_args!(
             "No --url given: using the embedded SQLite file {DEFAULT_SQLITE}; its figures say nothing of a server."
@@ -71,7 +71,7 @@ fn mysql_target(address: &MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> 
 }
 
 pub(super) fn prepare(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    let address = address(matches)?;
+    let address = address(matches, None)?;
     let (args, random) = (parse::<LoadArgs>(matches)?, parse::<RandomArgs>(matches)?);
     let plan = compile(choice, matches, args.threads)?;
     let seed = random.seed().unwrap_or(DATA_SEED);
@@ -107,7 +107,7 @@ fn tables_in_words(count: u64) -> String {
 }
 
 pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    let address = address(matches)?;
+    let address = address(matches, None)?;
     let args = parse::<LoadArgs>(matches)?;
     let plan = compile(choice, matches, args.threads)?;
     let started = Instant::now();
@@ -123,7 +123,7 @@ pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
 }
 
 pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    let address = address(matches)?;
+    let address = address(matches, None)?;
     let args = parse::<LoadArgs>(matches)?;
     let plan = compile(choice, matches, args.threads)?;
     let database = database(&address, &plan, false)?;
@@ -134,12 +134,12 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
 }
 
 pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    let address = address(matches)?;
     let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
+    let address = address(matches, args.statement_timeout)?;
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let seed = random.seed().unwrap_or_else(new_seed);
-    let spec = args.spec(seed);
+    let spec = args.spec(seed, matches)?;
     let job = Job { address, plan, spec, wanted: args.db_ps_mode };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
     let mut console = Console::new(percentile);
@@ -152,17 +152,28 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     };
     let report = outcome.report(described, &job.address);
     // The file first, since a reader of standard output may be slow or gone; but the text appears whatever happens to it.
-    let written = json.map_or(Ok(()), |json| json.write(&report));
+    // A pipe last, since its reader may never come.
+    let (pipe, file) =
+        json.map_or((None, None), |json| if json.is_pipe() { (Some(json), None) } else { (None, Some(json)) });
+    let written = file.map_or(Ok(()), |json| json.write(&report));
     console.finish();
     super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
     written?;
-    exit_code(&report)
+    pipe.map_or(Ok(()), |json| json.write(&report))?;
+    let code = exit_code(&report)?;
+    let unwanted = report.findings.iter().find(|finding| args.fail_on.contains(&finding.code));
+    match unwanted.filter(|_| code == ExitCode::SUCCESS) {
+        Some(finding) => Err(CliError::Unwanted(format!("{} (--fail-on {})", finding.message, finding.code))),
+        None => Ok(code),
+    }
 }
 
 /// Says what would go wrong with a run of these options.
 pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    let address = address(matches)?;
     let args = parse::<RunArgs>(matches)?;
+    // Only for what it refuses.
+    args.spec(DATA_SEED, matches)?;
+    let address = address(matches, args.statement_timeout)?;
     let plan = compile(choice, matches, args.threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let demand = Demand { plan: &plan, threads: args.threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };
@@ -202,7 +213,9 @@ fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
         url: address.redacted(),
         version: facts.version,
         variables: facts.variables.into_iter().collect(),
-        init_sql: mysql.map_or_else(Vec::new, |mysql| mysql.init_sql.clone()),
+        password_command: mysql.is_some_and(|mysql| mysql.password_command.is_some()),
+        compression: mysql.and_then(|mysql| mysql.compression).map(|algorithm| algorithm.name().into()),
+        init_sql: mysql.map_or_else(Vec::new, |mysql| mysql.init_sql.iter().map(|sql| without_literals(sql)).collect()),
         statement_timeout_s: mysql.and_then(|mysql| mysql.statement_timeout).map(|timeout| timeout.as_secs_f64()),
     }
 }
@@ -215,6 +228,7 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         threads: spec.threads,
         time_s: spec.time.map(|time| time.as_secs_f64()),
         events: spec.events,
+        open_loop: spec.open_loop.as_ref().map(described_open_loop),
         warmup_time_s: spec.warmup_time.as_secs_f64(),
         interval_s: spec.interval.as_secs_f64(),
         protocol: protocol.name().to_string(),
@@ -233,6 +247,16 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         max_error_rate: spec.max_error_rate,
         forced_shutdown_s: spec.forced_shutdown.as_secs_f64(),
         options: Vec::new(),
+    }
+}
+
+fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
+    let steps = open_loop.steps.iter().map(|step| report::Step { start_s: step.start.as_secs_f64(), rate: step.rate });
+    report::AskedOpenLoop {
+        arrival: open_loop.arrival.name().into(),
+        steps: steps.collect(),
+        overload: if open_loop.max_lateness.is_some() { "shed" } else { "queue" }.into(),
+        max_lateness_s: open_loop.max_lateness.map(|lateness| lateness.as_secs_f64()),
     }
 }
 
@@ -319,7 +343,7 @@ impl Job {
                 let facts = check::admit(&database, &self.address, &demand, interrupted)?;
                 let (protocol, mut findings) = fitting_protocol(&facts, &demand);
                 findings.extend(mysql::check::not_encrypted(&facts).map(finding));
-                let target = mysql_target(mysql, plan(), protocol)?;
+                let target = database.sending_by(protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
             }
@@ -461,6 +485,7 @@ fn demo_run(
         threads: DEMO_THREADS,
         time: Some(DEMO_TIME),
         events: None,
+        open_loop: None,
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
         seed: new_seed(),

@@ -26,7 +26,7 @@ use crate::report::ReportError;
 use crate::report::text::printable;
 use options::{Choice, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
-/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 130 interrupted (as a shell reports SIGINT).
+/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 130 interrupted (as a shell reports SIGINT).
 #[derive(Debug, thiserror::Error)]
 enum CliError {
     #[error("{0}")]
@@ -36,6 +36,9 @@ enum CliError {
     Clap(#[from] clap::Error),
     #[error("{0}")]
     Run(String),
+    /// A run that ended well has a finding of --fail-on.
+    #[error("{0}")]
+    Unwanted(String),
     #[error("{0}")]
     Interrupted(String),
 }
@@ -69,6 +72,7 @@ impl CliError {
             },
             CliError::Usage(message) => say(&message, 2),
             CliError::Run(message) => say(&message, 1),
+            CliError::Unwanted(message) => say(&message, 3),
             CliError::Interrupted(message) => say(&message, 130),
         }
     }

@@ -4,17 +4,24 @@
 //! defaults before the command line is read, so anything given wins over it.
 
 use std::collections::BTreeMap;
+use std::env::VarError;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::builder::PossibleValuesParser;
+use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::CliError;
 use super::profile::{self, Profile};
 use crate::report;
-use crate::spec::{IgnoredErrors, MySqlAddress, RunSpec, Secret, SslFiles, SslMode, TargetAddress, without_brackets};
+use crate::report::findings::CODES;
+use crate::spec::{
+    Algorithm, Arrival, IgnoredErrors, MySqlAddress, OpenLoop, PasswordCommand, RunSpec, Secret, SslFiles, SslMode,
+    Step, TargetAddress, without_brackets,
+};
 use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
 
 /// The file that is measured when no target is given.
@@ -57,6 +64,14 @@ pub(super) struct TargetArgs {
     /// Ask for the password
     #[arg(long, conflicts_with = "password_file")]
     ask_password: bool,
+    /// Command for `sh -c` that prints the password, such as a token; it is given no input, may take as long as
+    /// --connect-timeout, and its standard error is shown. It is run again when --password-ttl is over or the server refuses
+    /// what it printed
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["password_file", "ask_password"])]
+    password_command: Option<String>,
+    /// Seconds for which new connections use what --password-command printed; 0 runs it for each [default: 600]
+    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS", requires = "password_command")]
+    password_ttl: Option<Duration>,
     /// Whether to encrypt connections, and what to verify [default: disabled, or verify-ca with --ssl-ca] [possible values:
     /// disabled, preferred, required, verify-ca, verify-identity]
     #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
@@ -76,14 +91,13 @@ pub(super) struct TargetArgs {
     /// Send the password as it is to a server that asks for it, even where others may listen
     #[arg(long)]
     enable_cleartext_plugin: bool,
-    /// Seconds that a connection may take, its login included [default: 10]
+    /// Compress all connections [possible values: zlib, zstd]
+    #[arg(long, value_name = "ALGORITHM", value_parser = parse_algorithm)]
+    compress: Option<Algorithm>,
+    /// Seconds that a connection may take, its login and --init-sql included [default: 10]
     #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
     connect_timeout: Option<Duration>,
-    /// Seconds that the server may be silent in a statement of a run, before its connection counts as lost [default: no
-    /// limit]
-    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
-    statement_timeout: Option<Duration>,
-    /// Statement that each connection of a run begins with; may be given several times
+    /// Statement that each connection begins with; may be given several times. Reports show none of what it has in quotes
     #[arg(long, value_name = "SQL")]
     init_sql: Vec<String>,
 }
@@ -92,9 +106,43 @@ fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
     SslMode::parse(text).ok_or_else(|| format!("use {}", SslMode::NAMES.join(", ")))
 }
 
+fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
+    let found = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text.to_ascii_lowercase());
+    found.ok_or_else(|| format!("use {}", Algorithm::ALL.map(Algorithm::name).join(" or ")))
+}
+
+/// A variable of the environment. One that is set but empty is as good as none.
+fn variable(name: &str) -> Result<Option<String>, CliError> {
+    match std::env::var(name) {
+        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
+        Err(VarError::NotPresent) => Ok(None),
+        // It is not repeated, since it may hold a password.
+        Err(VarError::NotUnicode(_)) => Err(CliError::usage(format!("{name} is not UTF-8; set it anew or unset it"))),
+    }
+}
+
+/// Asks for a password at the terminal.
+fn ask_password(user: &str) -> Result<Secret, CliError> {
+    rpassword::prompt_password(format!("Password of {user}: ")).map(Secret::new).map_err(|error| match error.kind() {
+        ErrorKind::Interrupted => CliError::Interrupted("interrupted while asking for the password".into()),
+        _ => CliError::usage(format!("no password could be asked for: {error}")),
+    })
+}
+
 impl TargetArgs {
-    /// The target, and whether it was chosen by default.
-    pub(super) fn address(&self) -> Result<(TargetAddress, bool), CliError> {
+    /// The target, and whether it was chosen by default. Only a command that runs statements has a time for them.
+    pub(super) fn address(&self, statement_timeout: Option<Duration>) -> Result<(TargetAddress, bool), CliError> {
+        let (address, by_default) = self.place()?;
+        match self.with_secrets(address, statement_timeout.is_some())? {
+            TargetAddress::MySql(mysql) => {
+                Ok((TargetAddress::MySql(Box::new(MySqlAddress { statement_timeout, ..*mysql })), by_default))
+            }
+            address => Ok((address, by_default)),
+        }
+    }
+
+    /// The target by its URL or its parts.
+    fn place(&self) -> Result<(TargetAddress, bool), CliError> {
         let by_parts = self.host.is_some()
             || self.port.is_some()
             || self.user.is_some()
@@ -103,15 +151,14 @@ impl TargetArgs {
         let parsed = |url: &str| TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()));
         if let Some(url) = &self.url {
             warn_of_visible_password(url);
-            return Ok((self.with_secrets(parsed(url)?)?, false));
+            return Ok((parsed(url)?, false));
         }
         if by_parts {
-            return Ok((self.with_secrets(TargetAddress::MySql(Box::new(self.mysql_parts())))?, false));
+            return Ok((TargetAddress::MySql(Box::new(self.mysql_parts())), false));
         }
-        // A variable that is set but empty is as good as none.
-        match std::env::var("OLTPBENCH_URL").ok().filter(|url| !url.is_empty()) {
-            Some(url) => Ok((self.with_secrets(parsed(&url)?)?, false)),
-            None => Ok((self.with_secrets(TargetAddress::Sqlite(DEFAULT_SQLITE.into()))?, true)),
+        match variable("OLTPBENCH_URL")? {
+            Some(url) => Ok((parsed(&url)?, false)),
+            None => Ok((TargetAddress::Sqlite(DEFAULT_SQLITE.into()), true)),
         }
     }
 
@@ -128,18 +175,20 @@ impl TargetArgs {
     }
 
     /// Adds password and encryption. A file or a prompt wins over the URL, the URL over the environment.
-    fn with_secrets(&self, address: TargetAddress) -> Result<TargetAddress, CliError> {
+    fn with_secrets(&self, address: TargetAddress, has_timeout: bool) -> Result<TargetAddress, CliError> {
         let TargetAddress::MySql(mut mysql) = address else {
             let useless = [
                 ("--password-file", self.password_file.is_some()),
                 ("--ask-password", self.ask_password),
+                ("--password-command", self.password_command.is_some()),
                 ("--ssl-mode", self.ssl_mode.is_some()),
                 ("--ssl-ca", self.ssl_ca.is_some()),
                 ("--ssl-cert", self.ssl_cert.is_some()),
                 ("--ssl-server-name", self.ssl_server_name.is_some()),
                 ("--enable-cleartext-plugin", self.enable_cleartext_plugin),
+                ("--compress", self.compress.is_some()),
                 ("--connect-timeout", self.connect_timeout.is_some()),
-                ("--statement-timeout", self.statement_timeout.is_some()),
+                ("--statement-timeout", has_timeout),
                 ("--init-sql", !self.init_sql.is_empty()),
             ];
             return match useless.iter().find(|(_, given)| *given) {
@@ -147,30 +196,48 @@ impl TargetArgs {
                 None => Ok(address),
             };
         };
-        if let Some(file) = &self.password_file {
+        if let Some(command) = &self.password_command {
+            mysql.password_command = Some(self.only_source(command, mysql.password.is_some())?);
+        } else if let Some(file) = &self.password_file {
             mysql.password = Some(read_password(file)?);
         } else if self.ask_password {
-            let prompt = format!("Password of {}: ", mysql.user);
-            let password = rpassword::prompt_password(prompt)
-                .map_err(|error| CliError::usage(format!("no password could be asked for: {error}")))?;
-            mysql.password = Some(Secret::new(password));
-        } else if mysql.password.is_none()
-            && let Ok(password) = std::env::var("OLTPBENCH_PASSWORD")
-        {
-            mysql.password = Some(Secret::new(password));
+            mysql.password = Some(ask_password(&mysql.user)?);
+        } else if mysql.password.is_none() {
+            mysql.password = variable("OLTPBENCH_PASSWORD")?.map(Secret::new);
         }
         // A server tells a login with an empty password from one without.
         mysql.password = mysql.password.filter(|password| !password.reveal().is_empty());
         self.with_tls(&mut mysql)?;
         mysql.cleartext_allowed = self.enable_cleartext_plugin;
         mysql.connect_timeout = self.connect_timeout.unwrap_or(mysql.connect_timeout);
-        mysql.statement_timeout = self.statement_timeout;
+        mysql.compression = self.compress;
         mysql.init_sql = self.init_sql.clone();
         Ok(TargetAddress::MySql(mysql))
     }
 }
 
+/// Tokens of AWS are good for 15 minutes.
+const PASSWORD_TTL: Duration = Duration::from_secs(600);
+
 impl TargetArgs {
+    /// The command that prints the password, which must come from nowhere else.
+    fn only_source(&self, command: &str, in_url: bool) -> Result<PasswordCommand, CliError> {
+        let other = match (in_url, variable("OLTPBENCH_PASSWORD")?) {
+            (true, _) => Some("in the URL"),
+            (false, Some(_)) => Some("in OLTPBENCH_PASSWORD"),
+            (false, None) => None,
+        };
+        match other {
+            Some(place) => {
+                Err(CliError::usage(format!("there is a password {place}; leave it or --password-command out")))
+            }
+            None if command.trim().is_empty() => Err(CliError::usage("--password-command is empty; leave it out")),
+            None => {
+                Ok(PasswordCommand { command: Secret::new(command), ttl: self.password_ttl.unwrap_or(PASSWORD_TTL) })
+            }
+        }
+    }
+
     /// Adds encryption. Files that would verify nothing are refused, since whoever gives them believes that they do.
     fn with_tls(&self, mysql: &mut MySqlAddress) -> Result<(), CliError> {
         match self.ssl_mode {
@@ -338,6 +405,23 @@ pub(super) struct RunArgs {
     /// Number of transactions after which the run ends; 0 is no limit. Those in flight at the end of a warm-up come on top
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
     events: u64,
+    /// Open loop: transactions a second, such as 1000 or 0.5, which are due whether the server keeps up or not; 0 is the
+    /// closed loop, in which each connection begins its next transaction when the last one ended
+    #[arg(long, default_value = "0", value_parser = parse_rate, value_name = "N")]
+    rate: f64,
+    /// Open loop of several rates, one after another, such as 1000:30s,2000:30s; also sets --time
+    #[arg(long, value_parser = parse_rate_step, value_delimiter = ',', value_name = "RATE:TIME,...")]
+    rate_steps: Vec<(f64, Duration)>,
+    /// Open loop: transactions are due at random, as sysbench's are, or at equal distances [default: poisson]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "poisson|constant")]
+    arrival: Option<ArrivalName>,
+    /// Open loop: begin transactions that are due while all connections are busy as soon as one is free, or skip those
+    /// that are later than --max-lateness [default: queue]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "queue|shed")]
+    overload: Option<Overload>,
+    /// How late a transaction may begin before it is skipped, such as 100ms or 0.1
+    #[arg(long, value_parser = parse_lateness, value_name = "TIME")]
+    max_lateness: Option<Duration>,
     /// Seconds to run before measuring
     #[arg(long, default_value = "0", value_parser = parse_seconds, value_name = "SECONDS")]
     warmup_time: Duration,
@@ -359,12 +443,30 @@ pub(super) struct RunArgs {
     /// Percentage of failed transactions above which the run stops
     #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
     max_error_rate: f64,
+    /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(CODES), hide_possible_values = true, value_name = "LIST")]
+    pub(super) fail_on: Vec<String>,
     /// Seconds to wait for transactions in flight once the time is over
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     forced_shutdown: Duration,
+    /// Seconds that the server may be silent in a statement, before its connection counts as lost [default: no limit]
+    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
+    pub(super) statement_timeout: Option<Duration>,
     /// Write the whole report to FILE as JSON
     #[arg(long, value_name = "FILE", value_parser = parse_json_file)]
     pub(super) json: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ArrivalName {
+    Poisson,
+    Constant,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Overload {
+    Queue,
+    Shed,
 }
 
 /// So that a thousand logins do not hit the server at once.
@@ -377,11 +479,13 @@ const SERIES_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
 
 impl RunArgs {
-    pub(super) fn spec(&self, seed: u64) -> RunSpec {
-        RunSpec {
+    /// `matches` tells what was given from what is a default.
+    pub(super) fn spec(&self, seed: u64, matches: &ArgMatches) -> Result<RunSpec, CliError> {
+        Ok(RunSpec {
             threads: self.threads,
-            time: Some(self.time).filter(|time| !time.is_zero()),
+            time: self.length(matches)?,
             events: Some(self.events).filter(|&events| events > 0),
+            open_loop: self.open_loop()?,
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             seed,
@@ -391,7 +495,61 @@ impl RunArgs {
             max_error_rate: self.max_error_rate / 100.0,
             forced_shutdown: self.forced_shutdown,
             longest_outage: LONGEST_OUTAGE,
+        })
+    }
+
+    /// Length of the window.
+    fn length(&self, matches: &ArgMatches) -> Result<Option<Duration>, CliError> {
+        if self.rate_steps.is_empty() {
+            return Ok(Some(self.time).filter(|time| !time.is_zero()));
         }
+        let sum = self.rate_steps.iter().map(|(_, length)| *length).sum();
+        if matches.value_source("time") == Some(ValueSource::CommandLine) && self.time != sum {
+            return Err(CliError::usage(format!(
+                "--rate-steps last {} and --time is {}; leave --time out",
+                humantime::format_duration(sum),
+                humantime::format_duration(self.time)
+            )));
+        }
+        Ok(Some(sum))
+    }
+
+    fn open_loop(&self) -> Result<Option<OpenLoop>, CliError> {
+        let refused = |message: &str| Err(CliError::usage(message));
+        if self.rate == 0.0 && self.rate_steps.is_empty() {
+            let useless = [
+                ("--arrival", self.arrival.is_some()),
+                ("--overload", self.overload.is_some()),
+                ("--max-lateness", self.max_lateness.is_some()),
+            ];
+            return match useless.iter().find(|(_, given)| *given) {
+                Some((name, _)) => refused(&format!("{name} is only for an open loop; give --rate, or leave it out")),
+                None => Ok(None),
+            };
+        }
+        if self.rate > 0.0 && !self.rate_steps.is_empty() {
+            return refused("--rate and --rate-steps exclude each other; leave --rate out");
+        }
+        match (self.overload, self.max_lateness) {
+            (Some(Overload::Shed), None) => return refused("--overload shed needs --max-lateness, such as 100ms"),
+            (None | Some(Overload::Queue), Some(_)) => return refused("--max-lateness needs --overload shed"),
+            _ => {}
+        }
+        let mut steps = vec![Step { start: Duration::ZERO, rate: self.rate }];
+        if !self.rate_steps.is_empty() {
+            let mut start = Duration::ZERO;
+            let step = |&(rate, length): &(f64, Duration)| {
+                let step = Step { start, rate };
+                start += length;
+                step
+            };
+            steps = self.rate_steps.iter().map(step).collect();
+        }
+        let arrival = match self.arrival {
+            None | Some(ArrivalName::Poisson) => Arrival::Poisson,
+            Some(ArrivalName::Constant) => Arrival::Constant,
+        };
+        Ok(Some(OpenLoop { arrival, steps, max_lateness: self.max_lateness }))
     }
 
     pub(super) fn prints_intervals(&self) -> bool {
@@ -415,6 +573,37 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         return Err("seconds must be 0 or at least 0.001".into());
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A time with a unit, or in seconds.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    if let Ok(seconds) = parse_seconds(text) {
+        return Ok(seconds);
+    }
+    let time = humantime::parse_duration(text).map_err(|_| "not a time, such as 30s, 100ms or 0.5".to_string())?;
+    parse_seconds(&time.as_secs_f64().to_string())
+}
+
+fn parse_lateness(text: &str) -> Result<Duration, String> {
+    parse_time(text).and_then(|time| if time.is_zero() { Err("must be above 0".into()) } else { Ok(time) })
+}
+
+fn parse_rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number of transactions a second, such as 1000".to_string())?;
+    match rate {
+        0.0 => Ok(0.0),
+        // Slower or faster is a typing error.
+        _ if (0.001..=1e7).contains(&rate) => Ok(rate),
+        _ => Err("a rate is between 0.001 and 10000000, or 0 for the closed loop".into()),
+    }
+}
+
+fn parse_rate_step(text: &str) -> Result<(f64, Duration), String> {
+    let (rate, time) = text.split_once(':').ok_or("a step is RATE:TIME, such as 1000:30s")?;
+    match (parse_rate(rate.trim())?, parse_time(time.trim())?) {
+        (rate, time) if rate > 0.0 && !time.is_zero() => Ok((rate, time)),
+        _ => Err("a step has a rate and a time above 0".into()),
+    }
 }
 
 fn parse_timeout(text: &str) -> Result<Duration, String> {
@@ -637,13 +826,13 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 36] = [
+const SYSBENCH_NAMES: [(&str, &str); 35] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
     ("--oltp-tables-count", "use --tables"),
     ("--mysql-table-engine", "use --mysql-storage-engine"),
-    ("--mysql-password", "use OLTPBENCH_PASSWORD, --password-file or --ask-password"),
+    ("--mysql-password", "use OLTPBENCH_PASSWORD, --password-file, --ask-password or --password-command"),
     ("--mysql-ssl", "use --ssl-mode"),
     ("--rand-init", "leave it out: ids are always random"),
     ("--db-driver", "leave it out: the --url says what is measured"),
@@ -651,7 +840,6 @@ const SYSBENCH_NAMES: [(&str, &str); 36] = [
     ("--oltp-read-only", "use --mode read-only"),
     ("--oltp-write-only", "use --mode write-only"),
     ("--histogram", "use --json, whose report holds the whole histogram"),
-    ("--rate", "there is no open loop yet"),
     ("--validate", "there is no validation yet"),
     ("--tx-rate", "use --rate"),
     ("--mysql-ssl-ca", "use --ssl-ca"),
@@ -678,49 +866,6 @@ const SYSBENCH_NAMES: [(&str, &str); 36] = [
 
 const NO_POSTGRES: &str = "measure a MySQL-compatible database or SQLite: oltpbench knows no PostgreSQL";
 
-/// Those of sysbench that nothing here stands for.
-const SYSBENCH_ONLY: [&str; 20] = [
-    "--create-table-options",
-    "--db-debug",
-    "--debug",
-    "--luajit-cmd",
-    "--myisam-max-rows",
-    "--mysql-compression",
-    "--mysql-compression-algorithms",
-    "--mysql-debug",
-    "--mysql-engine-trx",
-    "--mysql-ssl-cipher",
-    "--mysql-table-options",
-    "--oltp-connect-delay",
-    "--oltp-nontrx-mode",
-    "--oltp-reconnect-mode",
-    "--oltp-user-delay-max",
-    "--oltp-user-delay-min",
-    "--thread-init-timeout",
-    "--thread-stack-size",
-    "--tx-jitter",
-    "--verbosity",
-];
-
-/// Those of sysbench 0.5 that are called the same here without `oltp-`.
-const WITHOUT_OLTP: [&str; 15] = [
-    "auto-inc",
-    "create-secondary",
-    "delete-inserts",
-    "distinct-ranges",
-    "index-updates",
-    "non-index-updates",
-    "order-ranges",
-    "point-selects",
-    "range-selects",
-    "range-size",
-    "secondary",
-    "simple-ranges",
-    "skip-trx",
-    "sum-ranges",
-    "table-size",
-];
-
 /// sysbench's names that are accepted too, which a message of clap does not repeat.
 const SYSBENCH_ALIASES: [(&str, &str); 6] = [
     ("--mysql-host", "--host"),
@@ -736,11 +881,11 @@ fn advice_on_option(name: &str) -> Option<String> {
     if let Some((theirs, ours)) = SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name) {
         return Some(format!("instead of sysbench's {theirs}, {ours}"));
     }
-    if SYSBENCH_ONLY.contains(&name) {
-        return Some(format!("sysbench's {name} has no counterpart here; leave it out"));
+    if let Some(option) = name.strip_prefix("--oltp-") {
+        return Some(format!("instead of sysbench 0.5's {name}, use --{option}"));
     }
-    let option = name.strip_prefix("--oltp-").filter(|option| WITHOUT_OLTP.contains(option))?;
-    Some(format!("instead of sysbench 0.5's {name}, use --{option}"))
+    let theirs = name.starts_with("--mysql-");
+    theirs.then(|| format!("sysbench's {name} has no counterpart here; leave it out"))
 }
 
 /// Advice on a wrong command line beside what clap says, or an empty text.
@@ -750,12 +895,12 @@ pub(super) fn advice(args: &[String], error: &clap::Error) -> String {
         SYSBENCH_ALIASES.iter().find(|(theirs, _)| *theirs == name)
     };
     match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => {
+        (clap::error::ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => {
             if let Some(advice) = advice_on_option(option) {
                 return advice;
             }
         }
-        (ErrorKind::ArgumentConflict, _) => {
+        (clap::error::ErrorKind::ArgumentConflict, _) => {
             if let Some((theirs, ours)) = args.iter().find_map(alias) {
                 return format!("sysbench's {theirs} is called {ours} here");
             }

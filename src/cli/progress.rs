@@ -154,7 +154,11 @@ impl Observer for Console {
             1 => "1 thread".to_string(),
             count => format!("{count} threads"),
         };
-        super::show_error(format_args!("Running {threads} for {length}{warmup}"));
+        let rate = spec.open_loop.as_ref().map_or(String::new(), |open_loop| {
+            let rates: Vec<String> = open_loop.steps.iter().map(|step| step.rate.to_string()).collect();
+            format!(", open loop: {} per sec. ({})", rates.join(", "), open_loop.arrival.name())
+        });
+        super::show_error(format_args!("Running {threads} for {length}{warmup}{rate}"));
     }
 
     fn interval(&mut self, interval: &Interval, response: &Histogram) {

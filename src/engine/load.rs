@@ -365,7 +365,7 @@ fn verify(control: &mut dyn Control, table: &Table<'_>) -> Result<(), EngineErro
     let expected = table.set.rows;
     if count != Some(expected) {
         return Err(EngineError::Tables(format!(
-            "{} holds {} rows after the load instead of {expected}",
+            "{} holds {} rows instead of {expected}",
             table.name(),
             value(0).unwrap_or("no known number of")
         )));

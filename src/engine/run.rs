@@ -7,14 +7,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use super::schedule::{Schedule, Tickets};
-use super::worker::{self, Clock, Shared, Worker};
+use super::schedule::{Progress, Schedule, Tickets};
+use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Histogram, Measurement, Recorder, Series, Shards, StatementLatency, Window};
+use crate::metrics::{Confidence, Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -81,17 +82,19 @@ pub fn run<T: Target>(
 ) -> Result<(Measurement, Ending), EngineError> {
     refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
+    let schedule = spec.open_loop.as_ref().map(|open_loop| Schedule::new(open_loop, spec));
     let shared = Arc::new(Shared {
         target,
         plan,
-        schedule: Schedule::ClosedLoop,
-        tickets: Tickets::new(spec.events),
+        tickets: Tickets::new(spec.events, schedule.as_ref()),
+        schedule,
         clock: Clock(Instant::now()),
         seed: spec.seed,
         max_retries: spec.max_retries,
         ignored_errors: spec.ignored_errors.clone(),
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
+        begun: (0..spec.threads).map(|_| Begun::default()).collect(),
         recorder: OnceLock::new(),
     });
     let (measured, server) =
@@ -146,6 +149,8 @@ struct Connects {
     times: Histogram,
     /// That of the first one.
     encryption: Option<String>,
+    /// Their threads.
+    workers: Vec<Thread>,
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -155,17 +160,17 @@ fn nanos(duration: Duration) -> u64 {
 /// Starts the workers, a few at a time, until all are connected and wait at the gate.
 fn connect_all(
     spec: &RunSpec,
-    spawn: impl Fn(u32) -> Result<(), EngineError>,
+    spawn: impl Fn(u32) -> Result<Thread, EngineError>,
     events: &Receiver<Event>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<Connects, EngineError> {
     let threads = spec.threads;
-    let mut connects = Connects { times: Histogram::default(), encryption: None };
+    let mut connects = Connects { times: Histogram::default(), encryption: None, workers: Vec::new() };
     let (mut started, mut connected) = (0, 0);
     while connected < threads {
         while started < threads && started - connected < spec.connect_concurrency {
-            spawn(started)?;
+            connects.workers.push(spawn(started)?);
             started += 1;
         }
         match events.recv_timeout(LOOK) {
@@ -193,7 +198,7 @@ fn spawn_worker<T: Target>(
     gate: &Arc<Gate>,
     number: u32,
     sender: Sender<Event>,
-) -> Result<(), EngineError> {
+) -> Result<Thread, EngineError> {
     let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
@@ -214,7 +219,7 @@ fn spawn_worker<T: Target>(
         }
     };
     let builder = std::thread::Builder::new().name(format!("worker-{number}")).stack_size(STACK_BYTES);
-    builder.spawn(body).map(drop).map_err(|source| EngineError::Thread { number, source })
+    builder.spawn(body).map(|worker| worker.thread().clone()).map_err(|source| EngineError::Thread { number, source })
 }
 
 struct OnDrop(Sender<Event>);
@@ -235,7 +240,13 @@ struct Coordinator<'a, T> {
     began: Instant,
     started_at: SystemTime,
     connects: Connects,
+    /// `None` in a closed loop.
+    progress: Option<Progress<'a>>,
+    /// Age of the oldest transaction in flight when the window ended.
+    oldest_at_end: Option<Duration>,
     series: Series,
+    /// Slices that were taken once they were over.
+    taken: u64,
     /// Intervals that were told to the observer.
     told: u64,
     /// Since when no connection has been there.
@@ -261,7 +272,10 @@ impl<'a, T: Target> Coordinator<'a, T> {
             began: Instant::now(),
             started_at,
             connects,
-            series: Series::new(started_at),
+            progress: shared.progress(),
+            oldest_at_end: None,
+            series: Series::new(started_at, shared.recorder().window()),
+            taken: 0,
             told: 0,
             all_away_since: None,
             used_up_since: None,
@@ -272,16 +286,19 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let mut before = Reading::now();
         let mut ending = self.watch(&mut before, observer, interrupted);
         let after = Reading::now();
+        self.oldest_at_end = self.oldest();
         let recorder = self.shared.recorder();
         if ending != Ending::Completed {
             recorder.close(|| self.shared.clock.now_ns());
+            // Those that wait for their next transaction to be due look for the window's end.
+            self.connects.workers.iter().for_each(Thread::unpark);
         }
         if !self.drain(ending, observer, interrupted) {
             ending = Ending::Interrupted;
         }
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.ended_transactions() == 0;
-        if (self.running == 0 || self.used_up_since.is_some()) && self.shared.tickets.are_used_up() && nothing_after {
+        if (self.running == 0 || self.used_up_since.is_some()) && self.used_up() && nothing_after {
             // The events were used up inside the window: it ends with the last of them.
             recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
         }
@@ -300,6 +317,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
                 warm = true;
                 *before = Reading::now();
             }
+            if now_ns >= window.start_ns() {
+                self.backlog();
+            }
             if self.running == 0 || now_ns >= window.end_ns() || self.overdue() {
                 return Ending::Completed;
             }
@@ -312,24 +332,55 @@ impl<'a, T: Target> Coordinator<'a, T> {
             if self.server_lost() {
                 return Ending::ServerLost;
             }
-            let line_ns = window.interval_end_ns(self.told).saturating_add(GRACE_NS);
-            if now_ns >= line_ns {
-                self.tell_next(observer);
-                self.series.settle(now_ns, window);
+            let slice_ns = window.slice_end_ns(self.taken).saturating_add(GRACE_NS);
+            if now_ns >= slice_ns {
+                self.taken += 1;
+                self.take(self.taken);
+                if window.interval_of(self.taken) > self.told {
+                    self.tell_next(self.oldest(), observer);
+                    self.series.settle(now_ns, window);
+                }
                 continue;
             }
-            let next_ns = line_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
+            let next_ns = slice_ns.min(window.end_ns()).min(if warm { u64::MAX } else { window.start_ns() });
             self.wait(Duration::from_nanos(next_ns.saturating_sub(now_ns)).min(LOOK));
         }
     }
 
-    /// Takes what ended in the next interval, and tells it.
-    fn tell_next(&mut self, observer: &mut dyn Observer) {
+    /// Takes what ended in slices of a number below `before`.
+    fn take(&mut self, before: u64) {
         let recorder = self.shared.recorder();
-        recorder.take(self.told + 1, |number, tally, response| self.series.add(number, tally, response));
-        let (interval, response) = self.series.interval(self.told, recorder.window());
+        let window = recorder.window();
+        recorder.take(before, |slice, tally, response| self.series.add(slice, window, tally, response));
+    }
+
+    /// Tells the next interval, of which all slices were taken.
+    fn tell_next(&mut self, oldest: Option<Duration>, observer: &mut dyn Observer) {
+        let recorder = self.shared.recorder();
+        let now = Now { oldest, backlog: self.backlog() };
+        let (interval, response) = self.series.interval(self.told, now, recorder.window());
         observer.interval(&interval, response);
         self.told += 1;
+    }
+
+    /// Age of the oldest transaction in flight.
+    fn oldest(&self) -> Option<Duration> {
+        let now_ns = self.shared.clock.now_ns();
+        let first_ns = self.shared.begun.iter().filter_map(Begun::get).min();
+        first_ns.map(|first_ns| Duration::from_nanos(now_ns.saturating_sub(first_ns)))
+    }
+
+    /// How many transactions of an open loop are due and not begun. Called inside the window or after it.
+    fn backlog(&mut self) -> Option<u64> {
+        let now_ns = self.shared.clock.now_ns();
+        self.progress.as_mut().map(|progress| progress.backlog(now_ns))
+    }
+
+    /// Whether all events have been begun, or could have been.
+    fn used_up(&mut self) -> bool {
+        let now_ns = self.shared.clock.now_ns();
+        // In an open loop those that wait for their time are taken, too.
+        self.shared.tickets.are_used_up() && self.progress.as_mut().is_none_or(|progress| progress.all_due(now_ns))
     }
 
     fn wait(&mut self, timeout: Duration) {
@@ -360,8 +411,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
 
     /// Whether the last events of a run have not ended for as long as a forced shutdown waits.
     fn overdue(&mut self) -> bool {
-        self.shared.tickets.are_used_up()
-            && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
+        self.used_up() && self.used_up_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.forced_shutdown
     }
 
     /// Waits for transactions in flight, but no longer than the forced shutdown allows, nor than somebody who interrupts
@@ -387,13 +437,17 @@ impl<'a, T: Target> Coordinator<'a, T> {
     }
 
     fn finish(mut self, remainder: Remainder, client: Usage, observer: &mut dyn Observer) -> Measurement {
+        self.take(u64::MAX);
         let recorder = self.shared.recorder();
         let window = recorder.window();
-        recorder.take(u64::MAX, |number, tally, response| self.series.add(number, tally, response));
         while self.told < window.intervals() {
-            self.tell_next(observer);
+            self.tell_next(self.oldest_at_end, observer);
         }
-        let series = self.series.finish(window);
+        let mut series = self.series.finish(window);
+        let open_loop = self.progress.map(|progress| {
+            progress.count_due(&mut series.intervals);
+            progress.finish(self.shared.clock.now_ns(), remainder.service, remainder.lateness)
+        });
         let away = self.shared.away.load(Ordering::Relaxed);
         Measurement {
             // A run that ended during its warm-up never came to the start of its window.
@@ -407,6 +461,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             away: away + self.shared.never_back.load(Ordering::Relaxed),
             panicked: self.panicked,
             response: series.response,
+            open_loop,
             statements: statement_latencies(&self.shared.plan, remainder.statements),
             prepares: remainder.prepares,
             outages: recorder.outages(),
@@ -414,6 +469,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             reconnects: remainder.reconnects,
             encryption: self.connects.encryption,
             series: series.intervals,
+            confidence: Confidence::of(&series.blocks),
             client,
             server: None,
         }
@@ -533,6 +589,7 @@ mod tests {
             threads: 4,
             time: None,
             events: None,
+            open_loop: None,
             warmup_time: Duration::ZERO,
             interval: Duration::from_millis(10),
             seed: 1,

@@ -73,9 +73,7 @@ pub(super) fn check(control: &mut dyn Control, dialect: Dialect, plan: &Plan) ->
     if let Some(check) = missing(control, dialect, plan)? {
         return Ok(check);
     }
-    if !plan.resizes_tables
-        && let Some(check) = wrong_size(control, plan)?
-    {
+    if let Some(check) = wrong_size(control, plan)? {
         return Ok(check);
     }
     if let Some(check) = missing_index(control, dialect, plan)? {
@@ -116,7 +114,7 @@ pub(super) fn of_another(plan: &Plan, found: &HashMap<String, Vec<String>>) -> O
                 Level::Fatal,
                 CODE,
                 format!("table {} has the columns {}, not {}", table.name(), there.join(", "), wanted.join(", ")),
-                "it is another workload's: run `oltpbench cleanup` with that --workload if it may go, or use another database",
+                "it is not this workload's: drop it if it may go, by `oltpbench cleanup` with the --workload that made it or by DROP TABLE, or use another database",
             )
         })
     })
@@ -137,8 +135,12 @@ pub(super) fn not_counted(dialect: Dialect, plan: &Plan) -> Option<Check> {
     ))
 }
 
+/// The first table whose ids are not those that a run needs. A workload that resizes its tables takes any, but those that
+/// it fills itself from the first id on.
 fn wrong_size(control: &mut dyn Control, plan: &Plan) -> Result<Option<Check>, EngineError> {
-    for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
+    let mut tables = tables(plan);
+    tables.retain(|table| !plan.resizes_tables || table.set.rows == 0 && !plan.numbers_by_server());
+    for chunk in tables.chunks(TABLES_PER_QUERY) {
         let parts = chunk.iter().map(|table| {
             let (name, key) = (table.name(), key_column(table.set));
             format!("SELECT '{name}', MIN({key}), MAX({key}) FROM {name}")
@@ -170,7 +172,15 @@ pub(super) fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&st
         (Some(first), Some(last)) => format!("ids {first} to {last}"),
         _ => "no rows".to_string(),
     };
-    let wanted = if rows == 0 { "no rows".into() } else { range(wanted) };
+    if rows == 0 {
+        return Some(Check::new(
+            Level::Fatal,
+            CODE,
+            format!("{} holds {}, but must be empty", table.name(), range(found)),
+            "a workload that fills it ran on it: `oltpbench cleanup` and `oltpbench prepare` make it anew",
+        ));
+    }
+    let wanted = range(wanted);
     let more = last.and_then(|last| last.parse::<i128>().ok()).is_some_and(|last| last > i128::from(rows));
     let changed = if more { "adds rows (such as insert)" } else { "removes rows (such as delete)" };
     Some(Check::new(
@@ -187,8 +197,13 @@ pub(super) fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&st
 fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Result<Option<Check>, EngineError> {
     let mut indexed: HashMap<String, Vec<String>> = HashMap::new();
     let tables = tables(plan);
+    let what = || "listing indexes".into();
+    let flag = match dialect.index_flag() {
+        Some(sql) => query(control, sql, what)?.into_iter().flatten().next().flatten(),
+        None => None,
+    };
     for chunk in tables.chunks(TABLES_PER_QUERY) {
-        for row in query(control, &dialect.indexes(&names(chunk)), || "listing indexes".into())? {
+        for row in query(control, &dialect.indexes(&names(chunk), flag.as_deref()), what)? {
             if let [Some(table), Some(columns)] = row.as_slice() {
                 indexed.entry(table.clone()).or_default().push(columns.clone());
             }
@@ -204,7 +219,7 @@ fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Re
         Check::new(
             Level::Fatal,
             "index-missing",
-            format!("table {table} has no index on {columns} ({} of {} tables)", lacking.len(), tables.len()),
+            format!("table {table} has no usable index on {columns} ({} of {} tables)", lacking.len(), tables.len()),
             "run `oltpbench cleanup` and `oltpbench prepare`, make it with CREATE INDEX, or give the options that the tables were prepared with, such as --create-secondary off",
         )
     }))

@@ -4,12 +4,13 @@
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
 //! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use super::schedule::{Schedule, Tickets};
-use crate::metrics::{Connection, ErrorKey, Outcome, Recorder, Sample, Statements};
+use super::schedule::{Arrivals, Progress, Schedule, Tickets};
+use crate::metrics::{Connection, ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
 use crate::workload::plan::{Call, Kind, Operation, Plan, Player, Scratch};
@@ -33,11 +34,28 @@ impl Clock {
     }
 }
 
+/// When a worker began the transaction that it is in, and 0 while it is in none. Only that worker writes it, so it has a
+/// cache line pair of its own.
+#[repr(align(128))]
+#[derive(Default)]
+pub(super) struct Begun(AtomicU64);
+
+impl Begun {
+    pub(super) fn get(&self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed)).filter(|&begun_ns| begun_ns > 0)
+    }
+
+    fn set(&self, begun_ns: u64) {
+        self.0.store(begun_ns, Ordering::Relaxed);
+    }
+}
+
 /// What all workers of a run share.
 pub(super) struct Shared<T> {
     pub(super) target: T,
     pub(super) plan: Arc<Plan>,
-    pub(super) schedule: Schedule,
+    /// `None` in the closed loop.
+    pub(super) schedule: Option<Schedule>,
     pub(super) tickets: Tickets,
     pub(super) clock: Clock,
     pub(super) seed: u64,
@@ -47,6 +65,8 @@ pub(super) struct Shared<T> {
     pub(super) away: AtomicU32,
     /// Workers that had none when the run was over.
     pub(super) never_back: AtomicU32,
+    /// Of each worker.
+    pub(super) begun: Box<[Begun]>,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -55,6 +75,12 @@ impl<T> Shared<T> {
     /// Workers ask for it only behind the gate, which opens once it is set.
     pub(super) fn recorder(&self) -> &Recorder {
         self.recorder.get().expect("the recorder is set before the gate opens")
+    }
+
+    /// The coordinator's view of an open loop.
+    pub(super) fn progress(&self) -> Option<Progress<'_>> {
+        let schedule = self.schedule.as_ref()?;
+        Some(Progress::new(schedule, &self.tickets, self.recorder().window()))
     }
 
     /// How a transaction ends that a fault cost.
@@ -69,9 +95,20 @@ impl<T> Shared<T> {
     }
 }
 
+/// A transaction to be played now.
+struct Start {
+    ticket: u64,
+    due_ns: u64,
+    now_ns: u64,
+    /// In an open loop only.
+    paced: Option<Paced>,
+}
+
 pub(super) struct Worker<'a, T: Target> {
     shared: &'a Shared<T>,
     number: u32,
+    /// `None` in the closed loop.
+    arrivals: Option<Arrivals<'a>>,
     /// `None` after the connection was lost.
     session: Option<T::Session>,
     scratch: Scratch,
@@ -93,6 +130,7 @@ impl<'a, T: Target> Worker<'a, T> {
         Worker {
             shared,
             number,
+            arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
             session: Some(session),
             scratch: shared.plan.scratch(),
             latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
@@ -106,16 +144,21 @@ impl<'a, T: Target> Worker<'a, T> {
     }
 
     pub(super) fn work(mut self) {
-        let window = self.shared.recorder().window();
+        if self.arrivals.is_some() {
+            wake_promptly();
+        }
         let mut now_ns = self.shared.clock.now_ns();
         let mut worker_ticket = 0;
         // A worker without a connection takes no ticket: it is done.
         while self.session.is_some()
-            && let Some(ticket) = self.shared.tickets.take(now_ns, window)
+            && let Some(start) = self.next_start(now_ns)
         {
-            let operation = Operation { seed: self.shared.seed, ticket, worker: self.number, worker_ticket };
-            let due_ns = self.shared.schedule.due_ns(ticket, now_ns);
-            now_ns = self.transact(operation, due_ns);
+            let operation =
+                Operation { seed: self.shared.seed, ticket: start.ticket, worker: self.number, worker_ticket };
+            let begun = &self.shared.begun[self.number as usize];
+            begun.set(start.now_ns);
+            now_ns = self.transact(operation, &start);
+            begun.set(0);
             worker_ticket += 1;
             if self.session.is_none() {
                 now_ns = self.reconnect();
@@ -125,14 +168,44 @@ impl<'a, T: Target> Worker<'a, T> {
         }
     }
 
+    /// The next transaction, once it is due; `None` when there is none any more before the window's end.
+    ///
+    /// One that was taken and is due before the end is begun even if the thread wakes after it, or shed: what nobody took
+    /// is all that was not begun.
+    fn next_start(&mut self, mut now_ns: u64) -> Option<Start> {
+        let recorder = self.shared.recorder();
+        let Some(arrivals) = self.arrivals.as_mut() else {
+            let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
+            return Some(Start { ticket, due_ns: now_ns, now_ns, paced: None });
+        };
+        let schedule = arrivals.schedule();
+        loop {
+            let ticket = self.shared.tickets.take(now_ns, recorder.window())?;
+            let due_ns = arrivals.due_ns(ticket);
+            let slept = now_ns < due_ns;
+            while let Some(wait_ns) = due_ns.min(recorder.window().end_ns()).checked_sub(now_ns).filter(|&ns| ns > 0) {
+                std::thread::park_timeout(Duration::from_nanos(wait_ns));
+                now_ns = self.shared.clock.now_ns();
+            }
+            if due_ns >= recorder.window().end_ns() {
+                return None;
+            }
+            if !schedule.sheds(due_ns, now_ns) {
+                return Some(Start { ticket, due_ns, now_ns, paced: Some(Paced { begun_ns: now_ns, slept }) });
+            }
+            recorder.shed(self.number, due_ns, now_ns);
+            now_ns = self.shared.clock.now_ns();
+        }
+    }
+
     /// Plays one transaction to its end, repeating it with the same arguments after a conflict, and records it.
     /// Returns the time at which it ended.
-    fn transact(&mut self, operation: Operation, due_ns: u64) -> u64 {
-        let Some(session) = self.session.as_mut() else { return due_ns };
+    fn transact(&mut self, operation: Operation, start: &Start) -> u64 {
+        let Some(session) = self.session.as_mut() else { return start.now_ns };
         let plan = &self.shared.plan;
         let mut failed = Statements::default();
         let mut retries = 0;
-        let mut start_ns = due_ns;
+        let mut start_ns = start.now_ns;
         let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
@@ -165,13 +238,19 @@ impl<'a, T: Target> Worker<'a, T> {
                 self.connection = Connection::Back;
             }
         }
-        self.record(due_ns, end_ns, outcome, statements, failed, retries);
+        self.record(start, end_ns, outcome, statements, failed, retries);
         end_ns
+    }
+
+    /// Records errors that were met outside of a transaction.
+    fn record_errors(&mut self, now_ns: u64) {
+        let start = Start { ticket: 0, due_ns: now_ns, now_ns, paced: None };
+        self.record(&start, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
     }
 
     fn record(
         &mut self,
-        due_ns: u64,
+        start: &Start,
         end_ns: u64,
         outcome: Outcome,
         statements: Statements,
@@ -179,8 +258,9 @@ impl<'a, T: Target> Worker<'a, T> {
         retries: u32,
     ) {
         let sample = Sample {
-            due_ns,
+            due_ns: start.due_ns,
             end_ns,
+            paced: start.paced,
             outcome,
             statements,
             latencies: &self.latencies,
@@ -224,7 +304,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 Err(fault) => self.errors.push(error("connect", &fault)),
             }
             // Recorded at once, so that an outage shows in the interval in which it happens.
-            self.record(now_ns, now_ns, Outcome::Nothing, Statements::default(), Statements::default(), 0);
+            self.record_errors(now_ns);
             if self.session.is_some() {
                 break;
             }
@@ -250,6 +330,12 @@ impl<'a, T: Target> Worker<'a, T> {
             now_ns = self.shared.clock.now_ns();
         }
     }
+}
+
+/// Lets this thread's timers end when they should: Linux lets them be 50 us late otherwise, to wake the processor less.
+fn wake_promptly() {
+    // Where it is refused they are that much later, and the report shows it.
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
 /// One try of a transaction: counts what is sent, times each statement, and remembers what was sent last.

@@ -69,12 +69,96 @@ impl Histogram {
         self.max_ns as f64 / 1e3
     }
 
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
     pub fn mean_us(&self) -> f64 {
         self.sum_ns as f64 / self.len().max(1) as f64 / 1e3
     }
 
     pub fn percentile_us(&self, percentile: f64) -> f64 {
         percentile_us(&self.buckets, percentile, self.min_us(), self.max_us())
+    }
+}
+
+/// The number of a bucket; they are in the order of their latencies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Bucket(u32);
+
+/// What it takes for three digits: a latency of more bits is known by its first ones.
+const BUCKET_BITS: u32 = 11;
+
+impl Bucket {
+    fn of(latency_ns: u64) -> Bucket {
+        let shift = (u64::BITS - latency_ns.leading_zeros()).saturating_sub(BUCKET_BITS);
+        // The first bits fill 11 bits, so a longer latency has a greater number.
+        Bucket((shift << BUCKET_BITS) | (latency_ns >> shift) as u32)
+    }
+
+    /// Shortest and longest latency of the bucket, in nanoseconds.
+    pub fn edges_ns(self) -> (u64, u64) {
+        let (shift, first) = (self.0 >> BUCKET_BITS, u64::from(self.0 & ((1 << BUCKET_BITS) - 1)));
+        (first << shift, ((first + 1) << shift) - 1)
+    }
+}
+
+/// A histogram without its empty buckets, which are most of them: a few kilobytes in place of 270.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts(Vec<(Bucket, u64)>);
+
+impl Counts {
+    pub fn of(histogram: &Histogram) -> Counts {
+        let recorded = histogram.buckets.iter_recorded();
+        Counts(recorded.map(|bucket| (Bucket::of(bucket.value_iterated_to()), bucket.count_at_value())).collect())
+    }
+
+    pub fn add(&mut self, more: &Counts) {
+        let (mine, theirs) = (std::mem::take(&mut self.0), &more.0);
+        let mut sum = Vec::with_capacity(mine.len() + theirs.len());
+        let (mut mine, mut theirs) = (mine.into_iter().peekable(), theirs.iter().copied().peekable());
+        while let (Some(a), Some(b)) = (mine.peek().copied(), theirs.peek().copied()) {
+            if a.0 <= b.0 {
+                mine.next();
+            }
+            if b.0 <= a.0 {
+                theirs.next();
+            }
+            sum.push((a.0.min(b.0), if a.0 <= b.0 { a.1 } else { 0 } + if b.0 <= a.0 { b.1 } else { 0 }));
+        }
+        sum.extend(mine);
+        sum.extend(theirs);
+        sum.shrink_to_fit();
+        self.0 = sum;
+    }
+
+    pub fn len(&self) -> u64 {
+        self.0.iter().map(|(_, count)| count).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The bucket that holds a rank, counted from 0, with the number of those below it and of those in it. A rank above all
+    /// is the last one; `None` if there is none.
+    pub fn at_rank(&self, rank: f64) -> Option<(Bucket, u64, u64)> {
+        let mut below = 0;
+        let last = self.0.last()?.0;
+        for &(bucket, count) in &self.0 {
+            if rank < (below + count) as f64 || bucket == last {
+                return Some((bucket, below, count));
+            }
+            below += count;
+        }
+        None
+    }
+
+    /// How many are in the buckets below this one, and how many in it.
+    pub fn split(&self, bucket: Bucket) -> (u64, u64) {
+        let at = self.0.partition_point(|(each, _)| *each < bucket);
+        let inside = self.0.get(at).filter(|(each, _)| *each == bucket).map_or(0, |(_, count)| *count);
+        (self.0[..at].iter().map(|(_, count)| count).sum(), inside)
     }
 }
 
@@ -96,6 +180,8 @@ fn quantile(count: u64, percentile: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn of(latencies_ns: &[u64]) -> Histogram {
@@ -130,6 +216,32 @@ mod tests {
         assert_eq!(histogram.percentile_us(50.0), 0.0);
         histogram.record(7_000);
         assert_eq!((histogram.min_us(), histogram.max_us()), (7.0, 7.0));
+    }
+
+    proptest! {
+        #[test]
+        fn counts_have_the_buckets_of_the_histogram_they_come_from(
+            latencies_ns in proptest::collection::vec(prop_oneof![0u64..5000, 0..LONGEST_NS + 1], 1..50),
+            cut in 0usize..50,
+        ) {
+            let (some, others) = latencies_ns.split_at(cut.min(latencies_ns.len()));
+            let mut counts = Counts::of(&of(some));
+            counts.add(&Counts::of(&of(others)));
+            let all = of(&latencies_ns);
+            prop_assert_eq!(&counts, &Counts::of(&all));
+            prop_assert_eq!(counts.len(), latencies_ns.len() as u64);
+            for &latency_ns in &latencies_ns {
+                let bucket = Bucket::of(latency_ns);
+                let buckets = all.buckets();
+                let edges_ns = (buckets.lowest_equivalent(latency_ns), buckets.highest_equivalent(latency_ns));
+                prop_assert_eq!(bucket.edges_ns(), edges_ns);
+                let (below, inside) = counts.split(bucket);
+                prop_assert_eq!(below, latencies_ns.iter().filter(|&&each| each < edges_ns.0).count() as u64);
+                prop_assert_eq!(inside, buckets.count_at(latency_ns));
+                prop_assert_eq!(counts.at_rank(below as f64), Some((bucket, below, inside)));
+                prop_assert_eq!(counts.at_rank((below + inside) as f64 - 0.5), Some((bucket, below, inside)));
+            }
+        }
     }
 
     #[test]

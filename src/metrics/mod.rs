@@ -4,26 +4,31 @@
 //! * [`histogram`]: latencies and their percentiles.
 //! * [`outages`]: how long connections were without a transaction.
 //! * [`series`]: those intervals in order, and their sums.
+//! * [`blocks`]: the window cut in another way, for what follows.
+//! * [`statistics`]: how far the figures can be trusted, and whether the run was steady.
 //! * [`client`]: what this machine and this process used meanwhile.
 //! * [`server`]: what the server's own counters rose by.
 //!
 //! Times are nanoseconds since the run's origin.
 //! A leaf: must not import any other module of the crate, so that no way of measuring knows what is measured.
 
+pub mod blocks;
 pub mod client;
 pub mod histogram;
 pub mod outages;
 pub mod recorder;
 pub mod series;
 pub mod server;
+pub mod statistics;
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 pub use histogram::Histogram;
 pub use outages::Outages;
-pub use recorder::{Connection, Outcome, Recorder, Sample, Shards, Window};
-pub use series::{Interval, Series};
+pub use recorder::{Connection, Outcome, Paced, Recorder, Sample, Shards, Window};
+pub use series::{Interval, Now, Series};
+pub use statistics::{Bounds, Confidence, Unsteady};
 
 /// Statements sent, by what the workload says they are. BEGIN, COMMIT and ROLLBACK are `other`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,6 +100,10 @@ pub struct Tally {
     /// Connections that met the server's limit of prepared statements and sent text from then on.
     pub turned_to_text: u64,
     pub errors: BTreeMap<ErrorKey, ErrorCount>,
+    /// Transactions of an open loop that ended here, however they did, and were due in the window.
+    pub due_inside: u64,
+    /// Transactions of an open loop that were skipped, since they would have begun too late.
+    pub shed: u64,
 }
 
 impl Tally {
@@ -109,6 +118,8 @@ impl Tally {
         self.reconnects += more.reconnects;
         self.prepares += more.prepares;
         self.turned_to_text += more.turned_to_text;
+        self.due_inside += more.due_inside;
+        self.shed += more.shed;
         for (key, error) in &more.errors {
             self.add_error(key, error.count, &error.message);
         }
@@ -142,6 +153,25 @@ pub struct StatementLatency {
     pub latency: Histogram,
 }
 
+/// What an open loop measures beside.
+#[derive(Clone, Debug)]
+pub struct OpenLoop {
+    /// How many transactions the rates mean for the window.
+    pub mean_due: f64,
+    /// How many were due in it.
+    pub due: u64,
+    /// Those of them that no connection had begun when it ended.
+    pub not_begun: u64,
+    /// The most that were due and not begun, of the looks that were taken.
+    pub highest_backlog: u64,
+    /// Those due in the warm-up that had not begun when it ended, and were dropped.
+    pub dropped: u64,
+    /// From the begin of a transaction to its end.
+    pub service: Histogram,
+    /// From when a transaction was due to its begin, where a connection had waited for it.
+    pub lateness: Histogram,
+}
+
 /// Everything one run measured.
 #[derive(Clone, Debug)]
 pub struct Measurement {
@@ -161,6 +191,8 @@ pub struct Measurement {
     /// Connections whose thread ended by a fault of this program.
     pub panicked: u32,
     pub response: Histogram,
+    /// `None` for a closed loop.
+    pub open_loop: Option<OpenLoop>,
     pub statements: Vec<StatementLatency>,
     /// What it took to prepare statements inside the window; a part of what their first executions took.
     pub prepares: Histogram,
@@ -171,6 +203,7 @@ pub struct Measurement {
     /// Version and cipher of TLS; `None` for connections without it.
     pub encryption: Option<String>,
     pub series: Vec<Interval>,
+    pub confidence: Confidence,
     pub client: client::Usage,
     /// `None` for a target without counters.
     pub server: Option<server::Counters>,

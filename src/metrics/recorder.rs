@@ -1,11 +1,12 @@
 //! Where workers put their samples: a few locked shards, not one for each connection.
 //!
-//! A worker takes its shard's lock once a transaction. Each shard keeps its open intervals by number and the engine takes
-//! those that are over, so an interval line costs the workers nothing, a stuck worker delays no line, an engine that is
-//! late puts no sample into a wrong interval, and a thousand connections do not cost a thousand sets of histograms.
+//! A worker takes its shard's lock once a transaction. The window is cut into slices, of which intervals consist. Each
+//! shard keeps its open slices by number and the engine takes those that are over, so an interval line costs the workers
+//! nothing, a stuck worker delays no line, an engine that is late puts no sample into a wrong slice, and a thousand
+//! connections do not cost a thousand sets of histograms.
 //!
-//! Invariants: a sample belongs to the window if its transaction ended inside it, and to the interval in which it ended;
-//! every sample is counted exactly once, in the warm-up, in an interval or in the drain. Must not import anything of the
+//! Invariants: a sample belongs to the window if its transaction ended inside it, and to the slice in which it ended;
+//! every sample is counted exactly once, in the warm-up, in a slice or in the drain. Must not import anything of the
 //! crate but `metrics`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,11 +15,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::outages::{Away, Outages};
 use super::{ErrorKey, Histogram, Statements, Tally};
 
+/// The longest slice. Most intervals are cut into slices of this length, none into shorter ones than half of it.
+const LONGEST_SLICE_NS: u64 = 100_000_000;
+
 /// The measured span, in nanoseconds since the run's origin. Its end can be brought forward while workers run.
 #[derive(Debug)]
 pub struct Window {
     start_ns: u64,
-    interval_ns: u64,
+    slice_ns: u64,
+    /// How many slices an interval has.
+    slices: u64,
     end_ns: AtomicU64,
 }
 
@@ -26,7 +32,7 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Warmup,
-    Interval(u64),
+    Slice(u64),
     Drain,
 }
 
@@ -34,7 +40,28 @@ impl Window {
     /// `end_ns` is `u64::MAX` for a run without a time limit. `interval_ns` must not be 0.
     pub fn new(start_ns: u64, end_ns: u64, interval_ns: u64) -> Window {
         assert!(interval_ns > 0, "an interval has a length");
-        Window { start_ns, interval_ns, end_ns: AtomicU64::new(end_ns) }
+        let fewest = interval_ns.div_ceil(LONGEST_SLICE_NS);
+        // Below twice as many there is one for every interval of whole milliseconds; another one is not cut.
+        let slices = (fewest..2 * fewest).find(|slices| interval_ns.is_multiple_of(*slices)).unwrap_or(1);
+        Window { start_ns, slice_ns: interval_ns / slices, slices, end_ns: AtomicU64::new(end_ns) }
+    }
+
+    pub fn slice_ns(&self) -> u64 {
+        self.slice_ns
+    }
+
+    /// When a slice ends, unless the window ends before.
+    pub fn slice_end_ns(&self, slice: u64) -> u64 {
+        self.start_ns.saturating_add(self.slice_ns.saturating_mul(slice.saturating_add(1)))
+    }
+
+    /// Which interval a slice is a part of.
+    pub fn interval_of(&self, slice: u64) -> u64 {
+        slice / self.slices
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.slice_ns * self.slices
     }
 
     pub fn start_ns(&self) -> u64 {
@@ -53,12 +80,16 @@ impl Window {
 
     /// When interval `number` ends, unless the window ends before.
     pub fn interval_end_ns(&self, number: u64) -> u64 {
-        self.start_ns.saturating_add(self.interval_ns.saturating_mul(number.saturating_add(1)))
+        self.start_ns.saturating_add(self.interval_ns().saturating_mul(number.saturating_add(1)))
     }
 
     /// How many intervals the window has, the last of which may be shorter.
     pub fn intervals(&self) -> u64 {
-        self.length_ns().div_ceil(self.interval_ns)
+        self.length_ns().div_ceil(self.interval_ns())
+    }
+
+    fn contains(&self, time_ns: u64) -> bool {
+        self.start_ns <= time_ns && time_ns < self.end_ns()
     }
 
     fn place(&self, time_ns: u64) -> Place {
@@ -67,7 +98,7 @@ impl Window {
         } else if time_ns >= self.end_ns() {
             Place::Drain
         } else {
-            Place::Interval((time_ns - self.start_ns) / self.interval_ns)
+            Place::Slice((time_ns - self.start_ns) / self.slice_ns)
         }
     }
 }
@@ -82,6 +113,14 @@ pub enum Outcome {
     Ignored,
     /// There was none: the sample only brings errors met outside of a transaction.
     Nothing,
+}
+
+/// How a transaction of an open loop began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Paced {
+    pub begun_ns: u64,
+    /// Whether its worker had nothing to do and waited for it to be due, so that it begins late only as the timer is.
+    pub slept: bool,
 }
 
 /// What a sample says of its worker's connection.
@@ -103,6 +142,8 @@ pub struct Sample<'a> {
     /// When it was due; in a closed loop, when it was sent.
     pub due_ns: u64,
     pub end_ns: u64,
+    /// `None` in a closed loop, in which a transaction begins when it is due.
+    pub paced: Option<Paced>,
     pub outcome: Outcome,
     /// Statements of the attempt that committed.
     pub statements: Statements,
@@ -118,31 +159,35 @@ pub struct Sample<'a> {
     pub turned_to_text: bool,
 }
 
-/// What a shard has collected of one interval.
-struct OpenInterval {
+/// What a shard has collected of one slice.
+struct OpenSlice {
     number: u64,
     tally: Tally,
     response: Histogram,
 }
 
-impl OpenInterval {
-    fn new() -> OpenInterval {
-        OpenInterval { number: 0, tally: Tally::default(), response: Histogram::default() }
+impl OpenSlice {
+    fn new() -> OpenSlice {
+        OpenSlice { number: 0, tally: Tally::default(), response: Histogram::default() }
     }
 }
 
-/// Emptied intervals that a shard keeps for its next ones, so that a new one is not allocated under its lock.
+/// Emptied slices that a shard keeps for its next ones, so that a new one is not allocated under its lock.
 const SPARES: usize = 2;
 
 struct Shard {
     warmup: Tally,
-    /// The intervals that were not taken yet: one or two, more while the engine is late.
-    open: Vec<OpenInterval>,
-    spares: Vec<OpenInterval>,
+    /// The slices that were not taken yet: one or two, more while the engine is late.
+    open: Vec<OpenSlice>,
+    spares: Vec<OpenSlice>,
     drained: Tally,
     statements: Vec<Histogram>,
     prepares: Histogram,
     reconnects: Histogram,
+    /// Of an open loop: from a transaction's begin to its end, and from when one was due to when its waiting worker began
+    /// it.
+    service: Histogram,
+    lateness: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
     /// Transactions of all phases that committed, and that failed.
@@ -155,31 +200,43 @@ impl Shard {
         Shard {
             warmup: Tally::default(),
             open: Vec::with_capacity(2 * SPARES),
-            spares: (0..SPARES).map(|_| OpenInterval::new()).collect(),
+            spares: (0..SPARES).map(|_| OpenSlice::new()).collect(),
             drained: Tally::default(),
             statements: (0..statements).map(|_| Histogram::default()).collect(),
             prepares: Histogram::default(),
             reconnects: Histogram::default(),
+            service: Histogram::default(),
+            lateness: Histogram::default(),
             last_end_ns: None,
             committed: 0,
             failed: 0,
         }
     }
 
-    fn add(&mut self, place: Place, sample: &Sample<'_>) {
+    /// `due_inside` is whether the transaction is one of an open loop and was due in the window.
+    fn add(&mut self, place: Place, due_inside: bool, sample: &Sample<'_>) {
         let tally = match place {
             Place::Warmup => &mut self.warmup,
             Place::Drain => &mut self.drained,
-            Place::Interval(number) => {
+            Place::Slice(number) => {
                 if sample.outcome != Outcome::Nothing {
                     self.last_end_ns = self.last_end_ns.max(Some(sample.end_ns));
                 }
-                let open = open_interval(&mut self.open, &mut self.spares, number);
+                let open = open_slice(&mut self.open, &mut self.spares, number);
                 if sample.outcome == Outcome::Committed {
-                    open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
+                    // What was due before the window may have waited in the warm-up, which is none of its business.
+                    if due_inside || sample.paced.is_none() {
+                        open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
+                    }
+                    if let Some(paced) = sample.paced {
+                        self.service.record(sample.end_ns.saturating_sub(paced.begun_ns));
+                    }
                     for &(statement, latency_ns) in sample.latencies {
                         self.statements[usize::from(statement)].record(latency_ns);
                     }
+                }
+                if let Some(paced) = sample.paced.filter(|paced| paced.slept) {
+                    self.lateness.record(paced.begun_ns.saturating_sub(sample.due_ns));
                 }
                 for &took_ns in sample.prepares {
                     self.prepares.record(took_ns);
@@ -203,6 +260,7 @@ impl Shard {
             Outcome::Ignored => tally.ignored_transactions += 1,
             Outcome::Nothing => {}
         }
+        tally.due_inside += u64::from(due_inside && sample.outcome != Outcome::Nothing);
         match sample.connection {
             Connection::Lost => tally.lost_connections += 1,
             Connection::Reopened { .. } => tally.reconnects += 1,
@@ -219,22 +277,18 @@ impl Shard {
         tally.turned_to_text += u64::from(sample.turned_to_text);
     }
 
-    /// Takes one interval of a number below `before`. It neither allocates nor gives memory back, which the next sample
+    /// Takes one slice of a number below `before`. It neither allocates nor gives memory back, which the next sample
     /// would have to ask for again.
-    fn take(&mut self, before: u64) -> Option<OpenInterval> {
+    fn take(&mut self, before: u64) -> Option<OpenSlice> {
         let index = self.open.iter().position(|open| open.number < before)?;
         Some(self.open.remove(index))
     }
 }
 
-/// The open interval of this number, which is the last one but around a boundary.
-fn open_interval<'a>(
-    open: &'a mut Vec<OpenInterval>,
-    spares: &mut Vec<OpenInterval>,
-    number: u64,
-) -> &'a mut OpenInterval {
+/// The open slice of this number, which is the last one but around a boundary.
+fn open_slice<'a>(open: &'a mut Vec<OpenSlice>, spares: &mut Vec<OpenSlice>, number: u64) -> &'a mut OpenSlice {
     let index = open.iter().rposition(|open| open.number == number).unwrap_or_else(|| {
-        open.push(OpenInterval { number, ..spares.pop().unwrap_or_else(OpenInterval::new) });
+        open.push(OpenSlice { number, ..spares.pop().unwrap_or_else(OpenSlice::new) });
         open.len() - 1
     });
     &mut open[index]
@@ -262,13 +316,15 @@ pub struct Recorder {
     away: Mutex<Away>,
 }
 
-/// What [`Recorder::finish`] hands over, beside the intervals.
+/// What [`Recorder::finish`] hands over, beside the slices.
 pub struct Remainder {
     pub warmup: Tally,
     pub drained: Tally,
     pub statements: Vec<Histogram>,
     pub prepares: Histogram,
     pub reconnects: Histogram,
+    pub service: Histogram,
+    pub lateness: Histogram,
 }
 
 impl Recorder {
@@ -282,20 +338,37 @@ impl Recorder {
     }
 
     /// Counts one transaction. Costs a lock that is rarely contended and, without errors, no allocation but for the first
-    /// sample of an interval that finds no spare one.
+    /// sample of a slice that finds no spare one.
     pub fn record(&self, worker: u32, sample: &Sample<'_>) {
         let mut shard = self.shard(worker as usize % self.shards.len());
         // Under the lock, so that no sample is placed by an end that is about to change; see `close`.
         let place = self.window.place(sample.end_ns);
-        shard.add(place, sample);
+        let due_inside = sample.paced.is_some() && self.window.contains(sample.due_ns);
+        shard.add(place, due_inside, sample);
         match (sample.connection, place) {
             (Connection::Lost, _) => self.away().lost(worker, sample.end_ns),
             // Who comes back only after the window was away until its end.
-            (Connection::Back, Place::Warmup | Place::Interval(_)) => {
+            (Connection::Back, Place::Warmup | Place::Slice(_)) => {
                 self.away().back(worker, sample.end_ns, place != Place::Warmup);
             }
             _ => {}
         }
+    }
+
+    /// Counts a transaction of an open loop that was skipped for being late. One that was due in the warm-up is the
+    /// warm-up's, whenever it was skipped.
+    pub fn shed(&self, worker: u32, due_ns: u64, now_ns: u64) {
+        let mut shard = self.shard(worker as usize % self.shards.len());
+        let place = self.window.place(if self.window.contains(due_ns) { now_ns } else { due_ns });
+        let tally = match place {
+            Place::Warmup => &mut shard.warmup,
+            Place::Drain => &mut shard.drained,
+            Place::Slice(number) => {
+                let Shard { open, spares, .. } = &mut *shard;
+                &mut open_slice(open, spares, number).tally
+            }
+        };
+        tally.shed += 1;
     }
 
     /// Ends the window now, unless it ended before. All shards are locked meanwhile: what was recorded before ended
@@ -310,20 +383,20 @@ impl Recorder {
         self.window.end_ns.fetch_min(end_ns, Ordering::Relaxed);
     }
 
-    /// Hands over what ended in intervals of a number below `before`, in pieces: each shard's part by itself, and an
-    /// interval again if samples came in after it had been taken.
+    /// Hands over what ended in slices of a number below `before`, in pieces: each shard's part by itself, and a slice
+    /// again if samples came in after it had been taken.
     pub fn take(&self, before: u64, mut collect: impl FnMut(u64, &Tally, &Histogram)) {
         for index in 0..self.shards.len() {
             loop {
-                // Bound first, so that the lock is free while the interval is collected.
+                // Bound first, so that the lock is free while the slice is collected.
                 let taken = self.shard(index).take(before);
-                let Some(mut interval) = taken else { break };
-                collect(interval.number, &interval.tally, &interval.response);
-                interval.tally = Tally::default();
-                interval.response.reset();
+                let Some(mut slice) = taken else { break };
+                collect(slice.number, &slice.tally, &slice.response);
+                slice.tally = Tally::default();
+                slice.response.reset();
                 let mut shard = self.shard(index);
                 if shard.spares.len() < SPARES {
-                    shard.spares.push(interval);
+                    shard.spares.push(slice);
                 }
             }
         }
@@ -343,7 +416,7 @@ impl Recorder {
         (0..self.shards.len()).filter_map(|index| self.shard(index).last_end_ns).max()
     }
 
-    /// Everything that belongs to no interval, once the workers are done.
+    /// Everything that belongs to no slice, once the workers are done.
     pub fn finish(&self) -> Remainder {
         let mut remainder = Remainder {
             warmup: Tally::default(),
@@ -351,13 +424,21 @@ impl Recorder {
             statements: Vec::new(),
             prepares: Histogram::default(),
             reconnects: Histogram::default(),
+            service: Histogram::default(),
+            lateness: Histogram::default(),
         };
         for index in 0..self.shards.len() {
             let shard = self.shard(index);
             remainder.warmup.merge(&shard.warmup);
             remainder.drained.merge(&shard.drained);
-            remainder.prepares.add(&shard.prepares);
-            remainder.reconnects.add(&shard.reconnects);
+            for (sum, part) in [
+                (&mut remainder.prepares, &shard.prepares),
+                (&mut remainder.reconnects, &shard.reconnects),
+                (&mut remainder.service, &shard.service),
+                (&mut remainder.lateness, &shard.lateness),
+            ] {
+                sum.add(part);
+            }
             for (statement, latency) in shard.statements.iter().enumerate() {
                 if remainder.statements.len() <= statement {
                     remainder.statements.push(Histogram::default());
@@ -390,12 +471,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const SECOND: u64 = 1_000_000_000;
+    /// Intervals of this length are one slice.
+    const SLICE: u64 = LONGEST_SLICE_NS;
 
     fn committed(end_ns: u64) -> Sample<'static> {
         Sample {
             due_ns: end_ns.saturating_sub(1_000_000),
             end_ns,
+            paced: None,
             outcome: Outcome::Committed,
             statements: Statements { reads: 10, writes: 0, other: 2 },
             latencies: &[(0, 1_000_000)],
@@ -412,7 +495,7 @@ mod tests {
         Recorder::new(window, Shards::new(shards, 1), 1)
     }
 
-    /// Transactions by interval.
+    /// Transactions by slice.
     fn take(recorder: &Recorder, before: u64) -> BTreeMap<u64, u64> {
         let mut counts = BTreeMap::new();
         recorder.take(before, |number, tally, response| {
@@ -424,53 +507,53 @@ mod tests {
 
     #[test]
     fn a_sample_is_counted_where_its_transaction_ended() {
-        let recorder = recorder(Window::new(SECOND, 3 * SECOND, SECOND), 2);
-        for end_ns in [SECOND - 1, SECOND, 2 * SECOND - 1, 2 * SECOND, 3 * SECOND - 1, 3 * SECOND] {
+        let recorder = recorder(Window::new(SLICE, 3 * SLICE, SLICE), 2);
+        for end_ns in [SLICE - 1, SLICE, 2 * SLICE - 1, 2 * SLICE, 3 * SLICE - 1, 3 * SLICE] {
             recorder.record(0, &committed(end_ns));
         }
         assert_eq!(take(&recorder, 1), [(0, 2)].into());
         assert_eq!(take(&recorder, 2), [(1, 2)].into());
         let rest = recorder.finish();
         assert_eq!((rest.warmup.transactions, rest.drained.transactions), (1, 1));
-        assert_eq!(recorder.last_end_ns(), Some(3 * SECOND - 1));
+        assert_eq!(recorder.last_end_ns(), Some(3 * SLICE - 1));
         assert_eq!(recorder.outcomes(), (6, 0));
         assert_eq!(rest.statements[0].len(), 4);
     }
 
     #[test]
-    fn a_sample_that_arrives_after_its_interval_was_taken_keeps_its_place() {
-        let recorder = recorder(Window::new(0, 10 * SECOND, SECOND), 1);
-        recorder.record(0, &committed(SECOND / 2));
+    fn a_sample_that_arrives_after_its_slice_was_taken_keeps_its_place() {
+        let recorder = recorder(Window::new(0, 10 * SLICE, SLICE), 1);
+        recorder.record(0, &committed(SLICE / 2));
         assert_eq!(take(&recorder, 1), [(0, 1)].into());
-        recorder.record(0, &committed(SECOND / 2 + 1));
-        recorder.record(0, &committed(SECOND));
+        recorder.record(0, &committed(SLICE / 2 + 1));
+        recorder.record(0, &committed(SLICE));
         assert_eq!(take(&recorder, 2), [(0, 1), (1, 1)].into());
     }
 
     #[test]
     fn closing_the_window_early_turns_the_rest_into_drained() {
-        let recorder = recorder(Window::new(0, u64::MAX, SECOND), 1);
-        recorder.close(|| SECOND / 2);
-        recorder.close(|| SECOND);
-        recorder.record(0, &committed(SECOND / 2 - 1));
-        recorder.record(0, &committed(SECOND / 2));
+        let recorder = recorder(Window::new(0, u64::MAX, SLICE), 1);
+        recorder.close(|| SLICE / 2);
+        recorder.close(|| SLICE);
+        recorder.record(0, &committed(SLICE / 2 - 1));
+        recorder.record(0, &committed(SLICE / 2));
         assert_eq!(take(&recorder, u64::MAX), [(0, 1)].into());
         assert_eq!(recorder.finish().drained.transactions, 1);
-        assert_eq!((recorder.window().length_ns(), recorder.window().intervals()), (SECOND / 2, 1));
+        assert_eq!((recorder.window().length_ns(), recorder.window().intervals()), (SLICE / 2, 1));
     }
 
     #[test]
     fn a_window_closed_in_the_warm_up_is_empty() {
-        let window = Window::new(SECOND, u64::MAX, SECOND);
+        let window = Window::new(SLICE, u64::MAX, SLICE);
         assert!(window.intervals() > 1 << 30);
         let recorder = recorder(window, 1);
-        recorder.close(|| SECOND / 2);
+        recorder.close(|| SLICE / 2);
         assert_eq!((recorder.window().length_ns(), recorder.window().intervals()), (0, 0));
     }
 
     #[test]
     fn a_failed_transaction_counts_its_statements_apart_and_has_no_latency() {
-        let recorder = recorder(Window::new(0, SECOND, SECOND), 1);
+        let recorder = recorder(Window::new(0, SLICE, SLICE), 1);
         let key = ErrorKey { code: 1213, sqlstate: "40001".into(), class: "retry", statement: "point_select".into() };
         let errors = [(key.clone(), "Deadlock found".to_string()), (key.clone(), "another text".to_string())];
         let sample = Sample {
@@ -486,7 +569,7 @@ mod tests {
         assert_eq!(recorder.outcomes(), (0, 1));
         let mut taken = Vec::new();
         recorder.take(1, |_, tally, response| taken.push((tally.clone(), response.clone())));
-        let [(tally, response)] = &taken[..] else { panic!("one interval of one shard") };
+        let [(tally, response)] = &taken[..] else { panic!("one slice of one shard") };
         assert_eq!((tally.transactions, tally.failed_transactions, tally.retries), (0, 1, 1));
         assert_eq!(tally.statements.queries(), 0);
         assert_eq!(tally.failed_statements.queries(), 5);
@@ -497,11 +580,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_sample_is_counted_once_and_in_the_interval_in_which_it_ended(
-            ends in proptest::collection::vec((0u64..8 * SECOND, 0u32..7), 0..300),
+        fn every_sample_is_counted_once_and_in_the_slice_in_which_it_ended(
+            ends in proptest::collection::vec((0u64..8 * SLICE, 0u32..7), 0..300),
             takes in proptest::collection::vec((0usize..300, 0u64..20), 0..12),
         ) {
-            let (start, end, length) = (SECOND, 6 * SECOND, SECOND / 2);
+            let (start, end, length) = (SLICE, 6 * SLICE, SLICE / 2);
             let recorder = recorder(Window::new(start, end, length), 3);
             let mut counted: BTreeMap<u64, u64> = BTreeMap::new();
             let mut add = |taken: BTreeMap<u64, u64>| {

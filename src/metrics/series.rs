@@ -1,4 +1,4 @@
-//! The run as a series of intervals: collects what the recorder hands over, and reduces what is over to figures.
+//! The run as a series of intervals: collects the slices that the recorder hands over, and reduces what is over to figures.
 //!
 //! An interval stays open for [`SETTLING_NS`] after its end, for samples that a worker was late to hand in (it may be
 //! preempted between its clock and its shard); then its histogram becomes a few figures, so that a day of intervals
@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, SystemTime};
 
+use super::blocks::{Block, Blocks};
 use super::{Histogram, Tally, Window};
 
 /// How long after its end an interval still takes samples.
@@ -26,6 +27,19 @@ pub struct Interval {
     pub tally: Tally,
     /// `None` where no transaction ended.
     pub response: Option<IntervalLatency>,
+    /// How things stood when the interval was told.
+    pub now: Now,
+    /// Transactions of an open loop that were due in the interval; known once the run is over.
+    pub due: Option<u64>,
+}
+
+/// How things stand at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Now {
+    /// Age of the oldest transaction in flight; `None` where there is none.
+    pub oldest: Option<Duration>,
+    /// Transactions of an open loop that are due and not begun.
+    pub backlog: Option<u64>,
 }
 
 /// Response times of one interval in microseconds.
@@ -50,9 +64,11 @@ impl IntervalLatency {
     }
 }
 
+#[derive(Default)]
 struct Open {
     tally: Tally,
     response: Histogram,
+    now: Now,
 }
 
 /// The intervals of a window, from the first to the latest that was heard of.
@@ -61,6 +77,8 @@ pub struct Series {
     settled: Vec<Interval>,
     /// Those after the settled ones, without a gap.
     open: VecDeque<Open>,
+    blocks: Blocks,
+    /// Sums of the settled ones.
     tally: Tally,
     response: Histogram,
 }
@@ -68,35 +86,37 @@ pub struct Series {
 /// All intervals and their sums.
 pub struct Finished {
     pub intervals: Vec<Interval>,
+    pub blocks: Vec<Block>,
     pub tally: Tally,
     pub response: Histogram,
 }
 
 impl Series {
     /// `started_at` is the window's start by the wall clock.
-    pub fn new(started_at: SystemTime) -> Series {
+    pub fn new(started_at: SystemTime, window: &Window) -> Series {
         Series {
             started_at,
             settled: Vec::new(),
             open: VecDeque::new(),
+            blocks: Blocks::new(window),
             tally: Tally::default(),
             response: Histogram::default(),
         }
     }
 
-    /// Adds counts of interval `number`.
-    pub fn add(&mut self, number: u64, tally: &Tally, response: &Histogram) {
-        self.tally.merge(tally);
-        self.response.add(response);
-        let open = self.open(number);
+    /// Adds counts of a slice.
+    pub fn add(&mut self, slice: u64, window: &Window, tally: &Tally, response: &Histogram) {
+        self.blocks.add(slice, tally, response);
+        let open = self.open(window.interval_of(slice));
         open.tally.merge(tally);
         open.response.add(response);
     }
 
-    /// Interval `number` as far as it is known, with its response times.
-    pub fn interval(&mut self, number: u64, window: &Window) -> (Interval, &Histogram) {
+    /// Interval `number` as far as it is known, with its response times; it is told `now`.
+    pub fn interval(&mut self, number: u64, now: Now, window: &Window) -> (Interval, &Histogram) {
         let started_at = self.started_at;
         let open = self.open(number);
+        open.now = now;
         (open.figures(number, window, started_at), &open.response)
     }
 
@@ -104,8 +124,14 @@ impl Series {
     pub fn settle(&mut self, now_ns: u64, window: &Window) {
         while window.interval_end_ns(self.settled.len() as u64).saturating_add(SETTLING_NS) <= now_ns {
             let Some(oldest) = self.open.pop_front() else { return };
-            self.settled.push(oldest.figures(self.settled.len() as u64, window, self.started_at));
+            self.settle_one(&oldest, window);
         }
+    }
+
+    fn settle_one(&mut self, oldest: &Open, window: &Window) {
+        self.tally.merge(&oldest.tally);
+        self.response.add(&oldest.response);
+        self.settled.push(oldest.figures(self.settled.len() as u64, window, self.started_at));
     }
 
     /// Ends the series with the window, whose end is known now.
@@ -115,7 +141,7 @@ impl Series {
             self.open(count - 1);
         }
         while let Some(oldest) = self.open.pop_front() {
-            self.settled.push(oldest.figures(self.settled.len() as u64, window, self.started_at));
+            self.settle_one(&oldest, window);
         }
         // A window that was closed early has no intervals after its end. What they hold are errors met outside of a
         // transaction, and they belong to the last one.
@@ -125,13 +151,18 @@ impl Series {
             last.end_s = seconds(window.length_ns());
             last.ended_at = self.started_at + Duration::from_nanos(window.length_ns());
         }
-        Finished { intervals: self.settled, tally: self.tally, response: self.response }
+        Finished {
+            intervals: self.settled,
+            blocks: self.blocks.finish(window),
+            tally: self.tally,
+            response: self.response,
+        }
     }
 
     fn open(&mut self, number: u64) -> &mut Open {
         let index = number.saturating_sub(self.settled.len() as u64) as usize;
         while self.open.len() <= index {
-            self.open.push_back(Open { tally: Tally::default(), response: Histogram::default() });
+            self.open.push_back(Open::default());
         }
         &mut self.open[index]
     }
@@ -148,6 +179,8 @@ impl Open {
             ended_at: started_at + Duration::from_nanos(end_ns),
             tally: self.tally.clone(),
             response: IntervalLatency::of(&self.response),
+            now: self.now,
+            due: None,
         }
     }
 }
@@ -168,11 +201,16 @@ mod tests {
         (Tally { transactions: count, ..Tally::default() }, response)
     }
 
+    /// Adds transactions of one latency to an interval of a second.
+    fn add(series: &mut Series, number: u64, count: u64, latency_us: u64) {
+        let (tally, response) = transactions(count, latency_us);
+        series.add(10 * number, &Window::new(0, u64::MAX, SECOND), &tally, &response);
+    }
+
     fn series(parts: &[(u64, u64)]) -> Series {
-        let mut series = Series::new(SystemTime::UNIX_EPOCH);
+        let mut series = Series::new(SystemTime::UNIX_EPOCH, &Window::new(0, u64::MAX, SECOND));
         for &(number, count) in parts {
-            let (tally, response) = transactions(count, 100);
-            series.add(number, &tally, &response);
+            add(&mut series, number, count, 100);
         }
         series
     }
@@ -197,11 +235,10 @@ mod tests {
         let window = Window::new(0, 10 * SECOND, SECOND);
         let mut series = series(&[(0, 1), (1, 1)]);
         series.settle(2 * SECOND - 1, &window);
-        let (tally, response) = transactions(1, 300);
-        series.add(0, &tally, &response);
-        assert_eq!(series.interval(0, &window).0.tally.transactions, 2);
+        add(&mut series, 0, 1, 300);
+        assert_eq!(series.interval(0, Now::default(), &window).0.tally.transactions, 2);
         series.settle(2 * SECOND, &window);
-        series.add(0, &tally, &response);
+        add(&mut series, 0, 1, 300);
         let finished = series.finish(&window);
         assert_eq!(counts(&finished)[..3], [2, 2, 0]);
         assert_eq!(finished.intervals[0].response.unwrap().max_us, 300.0);

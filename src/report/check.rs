@@ -126,6 +126,8 @@ mod tests {
                 url: "mysql://sysbench@10.0.0.5:3306/sbtest".into(),
                 version: "MariaDB 10.11".into(),
                 variables: Default::default(),
+                password_command: false,
+                compression: None,
                 init_sql: Vec::new(),
                 statement_timeout_s: None,
             },

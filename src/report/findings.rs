@@ -2,7 +2,36 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::text::grouped;
 use super::{Counts, ErrorEntry, RunReport, Status};
+use crate::metrics::Unsteady;
+
+/// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
+pub const CODES: [&str; 23] = [
+    "interrupted",
+    "too-many-errors",
+    "server-lost",
+    "connections-panicked",
+    "unfinished",
+    "no-transactions",
+    "failed-transactions",
+    "ignored-transactions",
+    "connections-lost",
+    "overloaded",
+    "too-short",
+    "unsteady",
+    "schedule-missed",
+    "transactions-shed",
+    "latency-cut-off",
+    "prepares-in-window",
+    "prepared-replaced-by-text",
+    "turned-to-text",
+    "tls",
+    "client-saturated",
+    "client-machine-busy",
+    "client-steal",
+    "server-counters-unknown",
+];
 
 /// Share of the machine above which the client, not the server, may have been the limit.
 const CLIENT_LIMIT: f64 = 0.8;
@@ -45,7 +74,12 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
     findings.extend(overloaded(report));
+    findings.extend(too_short(report));
+    findings.extend(unsteady(report));
+    findings.extend(schedule_missed(report));
+    findings.extend(shed(report));
     findings.extend(cut_off(report));
+    findings.extend(cut_off_schedule(report));
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
     findings.extend(client(report));
@@ -123,6 +157,112 @@ fn overloaded(report: &RunReport) -> Option<Finding> {
     })
 }
 
+/// A run that cannot tell how far its figures can be trusted. One that changed has no one rate, however long it is.
+fn too_short(report: &RunReport) -> Option<Finding> {
+    let changed = report.confidence.unsteady.is_some() || is_stepped(report);
+    let needs_s = report.confidence.needs_s.filter(|_| !changed)?;
+    Some(Finding::new(
+        "too-short",
+        format!("{:.1} s of this run do not tell how far its figures can be trusted", report.totals.elapsed_s),
+        format!("measure for at least {} s (--time) for intervals of confidence", grouped(needs_s.ceil(), 0)),
+    ))
+}
+
+/// Whether the rate changes inside the window because it was asked to.
+fn is_stepped(report: &RunReport) -> bool {
+    report.spec.open_loop.as_ref().is_some_and(|asked| asked.steps.len() > 1)
+}
+
+/// A rate that changed inside the window: its mean is none that the server ever had.
+fn unsteady(report: &RunReport) -> Option<Finding> {
+    let tps = |tps: f64| grouped(tps, if tps < 100.0 { 1 } else { 0 });
+    // A block that lasts to the window's end ends there but for the arithmetic.
+    let end_s = report.totals.elapsed_s - report.confidence.block_s / 2.0;
+    let (seen, rose) = match report.confidence.unsteady.filter(|_| !is_stepped(report))? {
+        Unsteady::Drift { first, last } => {
+            let seen = match first < last {
+                true => "rose",
+                false => "fell",
+            };
+            let (from, to) = (tps(first), tps(last));
+            let seen = format!("tps {seen} bit by bit, from {from} in the first third of the run to {to} in the last");
+            (seen, Some(first < last))
+        }
+        Unsteady::Shift { from_s, to_s, inside, outside } if from_s > 0.0 && to_s < end_s => {
+            let (inside, outside) = (tps(inside), tps(outside));
+            (format!("tps was {inside} from {from_s:.1} s to {to_s:.1} s, and {outside} before and after"), None)
+        }
+        Unsteady::Shift { from_s, to_s, inside, outside } => {
+            let (first, then, at_s) = if from_s > 0.0 { (outside, inside, from_s) } else { (inside, outside, to_s) };
+            (format!("tps was {} for {at_s:.1} s, and {} after that", tps(first), tps(then)), Some(first < then))
+        }
+    };
+    let advice = match rose {
+        Some(true) => "the warm-up may be too short: raise --warmup-time, or prewarm; the figures are means of both",
+        Some(false) => {
+            "burst credit may be used up, or the data have outgrown the cache; the figures are means of both: wait for a steady state (--warmup-time)"
+        }
+        None => {
+            "a checkpoint, a backup or a neighbour may be behind it; the figures are means of both: look at the series, and repeat the run"
+        }
+    };
+    Some(Finding::new("unsteady", seen, advice))
+}
+
+/// Share of an open loop's transactions that may be begun not at all, or not be in the latencies, unnoticed.
+const MISSED_LIMIT: f64 = 0.01;
+
+/// The server, or the number of connections, did not keep up with the schedule.
+fn schedule_missed(report: &RunReport) -> Option<Finding> {
+    let open_loop = report.open_loop.as_ref()?;
+    let missed = (open_loop.not_begun + open_loop.shed) as f64 > MISSED_LIMIT * open_loop.due as f64;
+    // Below that share of a long run a queue may still be long, and grow.
+    let queued = open_loop.not_begun as f64 > open_loop.asked_tps;
+    (missed || queued).then(|| {
+        Finding::new(
+            "schedule-missed",
+            format!(
+                "{:.2} transactions a second were asked for and {:.2} were done; of {} that were due {} had not begun at the end, {} were skipped, and up to {} waited for a connection",
+                open_loop.asked_tps,
+                report.totals.tps,
+                open_loop.due,
+                open_loop.not_begun,
+                open_loop.shed,
+                open_loop.highest_backlog
+            ),
+            "the server or the number of connections was the limit: ask for a lower --rate, or give more --threads; where a queue grows, response times say how long the run was",
+        )
+    })
+}
+
+fn shed(report: &RunReport) -> Option<Finding> {
+    let shed = report.open_loop.as_ref().map_or(0, |open_loop| open_loop.shed);
+    let most_s = report.spec.open_loop.as_ref().and_then(|asked| asked.max_lateness_s).unwrap_or_default();
+    (shed > 0).then(|| {
+        Finding::new(
+            "transactions-shed",
+            format!("{shed} transactions were skipped, since they would have begun more than {most_s} s late"),
+            "they are in no rate and in no latency: users whose requests were turned away",
+        )
+    })
+}
+
+/// The latencies of an open loop miss what had not ended when the window closed.
+fn cut_off_schedule(report: &RunReport) -> Option<Finding> {
+    let open_loop = report.open_loop.as_ref()?;
+    let missing = open_loop.drained + open_loop.unfinished + open_loop.not_begun;
+    (missing as f64 > (1.0 - CUT_OFF_LIMIT) * open_loop.due as f64).then(|| {
+        Finding::new(
+            "latency-cut-off",
+            format!(
+                "{missing} of {} transactions that were due in the window had not ended when it closed, and are in no latency",
+                open_loop.due
+            ),
+            "the longest are among them: do not quote these latencies; run longer (--time) or ask for a lower --rate",
+        )
+    })
+}
+
 /// In a closed loop a connection is always inside a transaction, so the latencies of all that ended in the window add up
 /// to connections x window (Little's law), but for what was still in flight at its end.
 fn cut_off(report: &RunReport) -> Option<Finding> {
@@ -133,7 +273,8 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     let in_latencies_s = response.mean * ended as f64 / 1e6;
     let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
     // Connections that find no event left are idle, lost ones are away, refused ones pause; none of it is cut off.
-    if report.spec.events.is_some()
+    if report.open_loop.is_some()
+        || report.spec.events.is_some()
         || were_away(report)
         || refused_for_overload(report) > 0
         || response.count == 0
@@ -313,4 +454,28 @@ fn client(report: &RunReport) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_every_code() {
+        let rows = include_str!("../../docs/findings.md").lines().filter_map(|line| line.strip_prefix("| `"));
+        let documented: Vec<_> = rows.filter_map(|row| row.split('`').next()).collect();
+        assert_eq!(documented, CODES);
+    }
+
+    #[test]
+    fn every_code_that_is_given_is_listed() {
+        let source = include_str!("findings.rs").split("#[cfg(test)]").next().unwrap();
+        let literal = |call: &'static str| call.trim_start().strip_prefix('"')?.split('"').next();
+        let given = source.split("Finding::new(").skip(1).filter_map(literal);
+        // These are noticed before a run, by its checks.
+        let given: BTreeSet<_> = given.chain(["prepared-replaced-by-text", "tls"]).collect();
+        assert_eq!(given, CODES.into());
+    }
 }

@@ -17,7 +17,7 @@ pub mod text;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use base64::Engine;
@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::client::Usage;
 use crate::metrics::histogram::{Buckets, percentile_us};
 use crate::metrics::server::Counters;
+use crate::metrics::statistics::{self, Bounds, Unsteady};
 use crate::metrics::{
     self, ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
 };
@@ -52,6 +53,8 @@ pub struct RunReport {
     pub encryption: Option<String>,
     pub client: Client,
     pub totals: Totals,
+    /// `None` for a closed loop.
+    pub open_loop: Option<OpenLoop>,
     /// Transactions that ended before the window and after it. They are in no rate; with `totals` they add up to
     /// what the server saw.
     pub warmup: Counts,
@@ -66,6 +69,7 @@ pub struct RunReport {
     pub outages: Outages,
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
+    pub confidence: Confidence,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
     pub findings: Vec<Finding>,
@@ -91,6 +95,8 @@ pub struct Spec {
     /// `None` is no limit.
     pub time_s: Option<f64>,
     pub events: Option<u64>,
+    /// `None` is the closed loop.
+    pub open_loop: Option<AskedOpenLoop>,
     pub warmup_time_s: f64,
     pub interval_s: f64,
     /// How statements reach the server: `prepared` or `text`.
@@ -105,6 +111,24 @@ pub struct Spec {
     pub forced_shutdown_s: f64,
     /// Those of the workload's own options that matter to a run, and those that were given.
     pub options: Vec<WorkloadOption>,
+}
+
+/// The schedule of an open loop.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AskedOpenLoop {
+    /// `poisson` or `constant`.
+    pub arrival: String,
+    pub steps: Vec<Step>,
+    /// `queue` or `shed`.
+    pub overload: String,
+    pub max_lateness_s: Option<f64>,
+}
+
+/// Transactions a second from a time after the window's start on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Step {
+    pub start_s: f64,
+    pub rate: f64,
 }
 
 /// The distributions' parameters, named as the --rand-* options; a run uses those of its type.
@@ -149,7 +173,11 @@ pub struct Target {
     pub url: String,
     pub version: String,
     pub variables: BTreeMap<String, String>,
-    /// Statements that each connection of a run began with.
+    /// Whether a command printed the password.
+    pub password_command: bool,
+    /// How the connections that are measured were compressed; `None` if they were not.
+    pub compression: Option<String>,
+    /// Statements that each connection began with, up to what they have in quotes.
     pub init_sql: Vec<String>,
     pub statement_timeout_s: Option<f64>,
 }
@@ -227,6 +255,34 @@ pub struct ErrorEntry {
     pub message: String,
 }
 
+/// How a schedule was kept: what became of the transactions that were due in the window. `due` is the sum of `done`,
+/// `shed`, `drained`, `unfinished` and `not_begun`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct OpenLoop {
+    /// Mean rate that was asked for over the window. What a Poisson process makes due varies by about its root.
+    pub asked_tps: f64,
+    pub due: u64,
+    /// Ended in the window, however they did.
+    pub done: u64,
+    /// Skipped, since they would have begun later than `max_lateness_s` after they were due.
+    pub shed: u64,
+    /// Begun, and ended after the window.
+    pub drained: u64,
+    /// Begun, and not ended when the run stopped waiting.
+    pub unfinished: u64,
+    /// Due and not begun when the window ended.
+    pub not_begun: u64,
+    /// The most that were due and not begun at once, of about twenty looks a second.
+    pub highest_backlog: u64,
+    /// Transactions that ended in the window and were due in the warm-up: they are in `totals` and in the service time,
+    /// not in the response time.
+    pub due_in_warmup: u64,
+    /// Transactions due in the warm-up that had not begun when it ended, and were dropped.
+    pub dropped_from_warmup: u64,
+    /// How late a transaction began though a connection was free and waited for it: the error of the timer.
+    pub lateness_us: Latency,
+}
+
 /// Response time counts from when a transaction was due, service time from when it was sent; in a closed loop they
 /// are the same.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -302,12 +358,49 @@ pub struct SeriesEntry {
     pub reconnects: u64,
     /// All errors of the interval, retried ones included; the err/s of its line leaves out the `retries`.
     pub errors: u64,
-    /// `None` where no transaction ended in the interval.
+    /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun at its end.
+    pub due: Option<u64>,
+    pub shed: Option<u64>,
+    pub backlog: Option<u64>,
+    /// Age of the oldest transaction in flight at the interval's end; `None` where there is none.
+    pub oldest_us: Option<f64>,
+    /// Response times; `None` where no transaction ended in the interval.
     pub mean_us: Option<f64>,
     pub p50_us: Option<f64>,
     pub p95_us: Option<f64>,
     pub p99_us: Option<f64>,
     pub max_us: Option<f64>,
+}
+
+/// Intervals of confidence of the window's figures: how far they can be trusted as figures of this run's server, data and
+/// hour. `None` where the run does not tell; docs/accuracy.md says how they are made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Confidence {
+    /// Share of intervals that hold the true value.
+    pub level: f64,
+    pub method: String,
+    /// The equal parts of the window by whose differences the errors are known.
+    pub blocks: usize,
+    pub block_s: f64,
+    pub tps: Option<Bounds>,
+    pub rps: Option<Bounds>,
+    pub qps: Option<Bounds>,
+    /// Of the response times.
+    pub latency_us: LatencyBounds,
+    /// How long a window would have to be for an interval of `tps`, where there is none.
+    pub needs_s: Option<f64>,
+    /// How the rate changed inside the window; `None` where it was steady, or the window too short to tell.
+    pub unsteady: Option<Unsteady>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LatencyBounds {
+    pub mean: Option<Bounds>,
+    pub p50: Option<Bounds>,
+    pub p90: Option<Bounds>,
+    pub p95: Option<Bounds>,
+    pub p99: Option<Bounds>,
+    pub p999: Option<Bounds>,
 }
 
 /// The server's own counters: what they rose by from just after the window's start to just after its end, for all that the
@@ -341,13 +434,17 @@ impl RunReport {
             encryption: measurement.encryption.clone(),
             client: Client::new(&measurement.client),
             totals: Totals::new(&measurement.window, measurement.elapsed_s),
+            open_loop: OpenLoop::new(measurement),
             warmup: Counts::new(&measurement.warmup),
             drained: Counts::new(&measurement.drained),
             unfinished: measurement.unfinished,
             away: measurement.away,
             panicked: measurement.panicked,
             latency_us: Latencies {
-                service: response.clone(),
+                service: match &measurement.open_loop {
+                    Some(open_loop) => Latency::new(&open_loop.service),
+                    None => response.clone(),
+                },
                 response,
                 prepare: Latency::new(&measurement.prepares),
                 outage: Latency::new(&measurement.outages.each),
@@ -357,6 +454,7 @@ impl RunReport {
             outages: Outages::new(&measurement.outages),
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
+            confidence: Confidence::new(&measurement.confidence),
             server: measurement.server.as_ref().and_then(Server::new),
             findings: setup.findings,
         };
@@ -364,6 +462,8 @@ impl RunReport {
         if let Some(Counters::Unknown(reason)) = &measurement.server {
             report.findings.push(findings::server_unknown(reason));
         }
+        let listed = |finding: &Finding| findings::CODES.contains(&finding.code.as_str());
+        debug_assert!(report.findings.iter().all(listed), "{:?}", report.findings);
         report
     }
 }
@@ -380,7 +480,7 @@ impl RunReport {
 
 impl Totals {
     fn new(tally: &Tally, elapsed_s: f64) -> Totals {
-        let rate = |count: u64| per_second(count, elapsed_s);
+        let rate = |count: u64| per_second(count as f64, elapsed_s);
         let counts = Counts::new(tally);
         Totals {
             elapsed_s,
@@ -389,6 +489,28 @@ impl Totals {
             qps: rate(counts.queries),
             counts,
         }
+    }
+}
+
+impl OpenLoop {
+    fn new(measurement: &Measurement) -> Option<OpenLoop> {
+        let open_loop = measurement.open_loop.as_ref()?;
+        let (window, drained) = (&measurement.window, &measurement.drained);
+        let shed = window.shed + drained.shed;
+        let begun = open_loop.due.saturating_sub(open_loop.not_begun + shed);
+        Some(OpenLoop {
+            asked_tps: per_second(open_loop.mean_due, measurement.elapsed_s),
+            due: open_loop.due,
+            done: window.due_inside,
+            shed,
+            drained: drained.due_inside,
+            unfinished: begun.saturating_sub(window.due_inside + drained.due_inside),
+            not_begun: open_loop.not_begun,
+            highest_backlog: open_loop.highest_backlog,
+            due_in_warmup: window.ended_transactions().saturating_sub(window.due_inside),
+            dropped_from_warmup: open_loop.dropped,
+            lateness_us: Latency::new(&open_loop.lateness),
+        })
     }
 }
 
@@ -433,8 +555,8 @@ impl Counts {
     }
 }
 
-fn per_second(count: u64, elapsed_s: f64) -> f64 {
-    if elapsed_s > 0.0 { count as f64 / elapsed_s } else { 0.0 }
+fn per_second(count: f64, elapsed_s: f64) -> f64 {
+    if elapsed_s > 0.0 { count / elapsed_s } else { 0.0 }
 }
 
 impl ErrorEntry {
@@ -512,7 +634,7 @@ impl Statement {
 
 impl SeriesEntry {
     fn new(interval: &Interval) -> SeriesEntry {
-        let rate = |count: u64| per_second(count, interval.end_s - interval.start_s);
+        let rate = |count: u64| per_second(count as f64, interval.end_s - interval.start_s);
         let (tally, response) = (&interval.tally, interval.response.as_ref());
         SeriesEntry {
             start_s: interval.start_s,
@@ -526,11 +648,33 @@ impl SeriesEntry {
             failed_transactions: tally.failed_transactions,
             reconnects: tally.reconnects,
             errors: tally.error_count(),
+            due: interval.due,
+            shed: interval.due.map(|_| tally.shed),
+            backlog: interval.now.backlog,
+            oldest_us: interval.now.oldest.map(|oldest| oldest.as_secs_f64() * 1e6),
             mean_us: response.map(|response| response.mean_us),
             p50_us: response.map(|response| response.p50_us),
             p95_us: response.map(|response| response.p95_us),
             p99_us: response.map(|response| response.p99_us),
             max_us: response.map(|response| response.max_us),
+        }
+    }
+}
+
+impl Confidence {
+    fn new(measured: &metrics::Confidence) -> Confidence {
+        let [p50, p90, p95, p99, p999] = measured.percentiles_us;
+        Confidence {
+            level: statistics::LEVEL,
+            method: statistics::METHOD.into(),
+            blocks: measured.blocks,
+            block_s: measured.block_s,
+            tps: measured.tps,
+            rps: measured.rps,
+            qps: measured.qps,
+            latency_us: LatencyBounds { mean: measured.mean_us, p50, p90, p95, p99, p999 },
+            needs_s: measured.needs_s,
+            unsteady: measured.unsteady,
         }
     }
 }
@@ -617,6 +761,12 @@ impl JsonFile {
     fn is_direct(&self) -> bool {
         let is_special = std::fs::metadata(&self.path).is_ok_and(|metadata| !metadata.is_file());
         is_special || self.standard_stream().is_some()
+    }
+
+    /// A pipe with a name, which waits for its reader.
+    pub fn is_pipe(&self) -> bool {
+        let is_pipe = std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        is_pipe && self.standard_stream().is_none()
     }
 
     fn open_direct(&self) -> std::io::Result<std::fs::File> {

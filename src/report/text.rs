@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{ErrorEntry, Finding, RunReport, Status, Totals};
-use crate::metrics::{Histogram, Interval};
+use super::{ErrorEntry, Finding, Latency, RunReport, Status, Totals};
+use crate::metrics::{Bounds, Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
 /// `percentile` of `response` is its latency. Its err/s are the errors that were not answered by a retry, unlike the
@@ -38,6 +38,15 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
     if tally.retries > 0 {
         let _ = write!(line, " retry/s: {}", rate(tally.retries));
     }
+    if let Some(oldest) = interval.now.oldest {
+        let _ = write!(line, " oldest (ms): {:.2}", oldest.as_secs_f64() * 1e3);
+    }
+    if let Some(backlog) = interval.now.backlog {
+        let _ = write!(line, " backlog: {backlog}");
+    }
+    if tally.shed > 0 {
+        let _ = write!(line, " shed/s: {}", rate(tally.shed));
+    }
     line
 }
 
@@ -70,9 +79,11 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = errors(&mut out, "Errors by code:", &report.totals.counts.errors);
     let _ = errors(&mut out, "Errors by code during warm-up, not counted:", &report.warmup.errors);
     let _ = general(&mut out, report);
+    let _ = open_loop(&mut out, report);
     let _ = latency(&mut out, report, percentiles);
     let _ = statement_latencies(&mut out, report);
     let _ = client(&mut out, report);
+    let _ = result(&mut out, report, percentiles);
     let _ = findings(&mut out, &report.findings);
     out
 }
@@ -106,6 +117,12 @@ fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     line("statements:", spec.protocol.clone())?;
     if let Some(encryption) = &report.encryption {
         line("encryption:", encryption.clone())?;
+    }
+    if let Some(algorithm) = &report.target.compression {
+        line("compression:", algorithm.clone())?;
+    }
+    if report.target.password_command {
+        line("password:", "by --password-command".into())?;
     }
     for sql in &report.target.init_sql {
         line("connections begin with:", sql.clone())?;
@@ -182,22 +199,68 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
     Ok(())
 }
 
+/// How the schedule of an open loop was kept.
+fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
+    let (Some(asked), Some(kept)) = (&report.spec.open_loop, &report.open_loop) else { return Ok(()) };
+    writeln!(out, "\nOpen loop:")?;
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    line("asked for:", format!("{:.2} per sec., {} arrivals", kept.asked_tps, asked.arrival))?;
+    if asked.steps.len() > 1 {
+        for step in &asked.steps {
+            line(&format!("  from {} s:", trimmed(step.start_s)), format!("{} per sec.", step.rate))?;
+        }
+    }
+    if let Some(most_s) = asked.max_lateness_s {
+        line("  skipped if later than:", format!("{most_s} s"))?;
+    }
+    let due_tps = super::per_second(kept.due as f64, report.totals.elapsed_s);
+    line("due in the window:", format!("{:<10} ({due_tps:.2} per sec.)", kept.due))?;
+    line("  done in it:", kept.done.to_string())?;
+    for (name, count) in [
+        ("  skipped, too late:", kept.shed),
+        ("  begun, ended after the window:", kept.drained),
+        ("  begun, never ended:", kept.unfinished),
+        ("  not begun at its end:", kept.not_begun),
+        ("due in the warm-up, done in it:", kept.due_in_warmup),
+        ("dropped at the end of the warm-up:", kept.dropped_from_warmup),
+    ] {
+        if count > 0 {
+            line(name, count.to_string())?;
+        }
+    }
+    line("highest backlog:", kept.highest_backlog.to_string())?;
+    let ms = |us: f64| format!("{:.3}", us / 1e3);
+    let late = &kept.lateness_us;
+    match late.count {
+        // No connection was ever free before its next transaction was due.
+        0 => Ok(()),
+        _ => line("timer late by (ms):", format!("p50 {}, p99 {}, max {}", ms(late.p50), ms(late.p99), ms(late.max))),
+    }
+}
+
 fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
-    let response = &report.latency_us.response;
-    writeln!(out, "\nLatency (ms):")?;
-    if response.count == 0 {
+    let latencies = &report.latency_us;
+    // In a closed loop the two are the same.
+    let columns = match report.open_loop {
+        Some(_) => vec![("response", &latencies.response), ("service", &latencies.service)],
+        None => vec![("", &latencies.response)],
+    };
+    let heads: String = columns.iter().map(|(head, _)| format!(" {head:<11}")).collect();
+    writeln!(out, "\n{}", format!("{:<40}{heads}", "Latency (ms):").trim_end())?;
+    if latencies.response.count == 0 {
         return writeln!(out, "    no transaction ended inside the window");
     }
-    let mut line = |name: &str, value_us: Option<f64>| {
-        let shown = value_us.map_or("unknown".to_string(), |value_us| format!("{:.3}", value_us / 1e3));
-        writeln!(out, "    {name:<36} {shown}")
+    let mut line = |name: &str, value_us: &dyn Fn(&Latency) -> Option<f64>| {
+        let shown = |latency| value_us(latency).map_or("unknown".to_string(), |us| format!("{:.3}", us / 1e3));
+        let values: String = columns.iter().map(|(_, latency)| format!(" {:<11}", shown(latency))).collect();
+        writeln!(out, "    {name:<36}{}", values.trim_end())
     };
-    line("min:", Some(response.min))?;
-    line("mean:", Some(response.mean))?;
+    line("min:", &|latency| Some(latency.min))?;
+    line("mean:", &|latency| Some(latency.mean))?;
     for &percentile in percentiles {
-        line(&format!("p{percentile}:"), response.percentile(percentile))?;
+        line(&format!("p{percentile}:"), &|latency| latency.percentile(percentile))?;
     }
-    line("max:", Some(response.max))
+    line("max:", &|latency| Some(latency.max))
 }
 
 fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result {
@@ -238,6 +301,72 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
     Ok(())
 }
 
+/// The figures to quote, with their errors.
+fn result(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
+    let (totals, confidence, response) = (&report.totals, &report.confidence, &report.latency_us.response);
+    if response.count == 0 {
+        return Ok(());
+    }
+    writeln!(out, "\nResult, with {} % intervals:", 100.0 * confidence.level)?;
+    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
+    line("tps:", with_error(totals.tps, confidence.tps, 1.0))?;
+    line("rps:", with_error(totals.rps, confidence.rps, 1.0))?;
+    line("qps:", with_error(totals.qps, confidence.qps, 1.0))?;
+    let of = &confidence.latency_us;
+    line("mean latency (ms):", with_error(response.mean, of.mean, 1e-3))?;
+    let known = [
+        (50.0, response.p50, of.p50),
+        (90.0, response.p90, of.p90),
+        (95.0, response.p95, of.p95),
+        (99.0, response.p99, of.p99),
+        (99.9, response.p999, of.p999),
+    ];
+    for (percentile, value, bounds) in known.into_iter().filter(|(percentile, ..)| percentiles.contains(percentile)) {
+        line(&format!("p{percentile} (ms):"), with_bounds(value, bounds, 1e-3))?;
+    }
+    Ok(())
+}
+
+/// A figure whose error is the same on both sides, both times `scale`.
+fn with_error(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
+    let Some(Bounds { high, .. }) = bounds else { return without_error(value * scale) };
+    let (value, error) = (value * scale, (high - value) * scale);
+    let decimals = decimals(value, error);
+    format!("{} ± {}", grouped(value, decimals), grouped(error, decimals))
+}
+
+fn with_bounds(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
+    let Some(Bounds { low, high }) = bounds else { return without_error(value * scale) };
+    let decimals = decimals(value * scale, (high - low) / 2.0 * scale);
+    let [value, low, high] = [value, low, high].map(|each| grouped(each * scale, decimals));
+    format!("{value} ({low} to {high})")
+}
+
+fn without_error(value: f64) -> String {
+    format!("{} (no interval)", grouped(value, decimals(value, value / 100.0)))
+}
+
+/// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
+fn decimals(value: f64, error: f64) -> usize {
+    // Without an error, as if it were a hundredth.
+    let error = if error > 0.0 { error } else { value / 100.0 };
+    if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
+}
+
+/// A figure with its thousands apart, as in 46,144.5.
+pub(super) fn grouped(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
+
 fn findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
     if findings.is_empty() {
         return Ok(());
@@ -256,8 +385,11 @@ mod tests {
 
     use super::*;
     use crate::metrics::client::Usage;
-    use crate::metrics::{ErrorCount, ErrorKey, Measurement, Outages, StatementLatency, Statements, Tally};
-    use crate::report::{Profile, ProfileChange, Setup, Spec, Target, WorkloadOption};
+    use crate::metrics::{
+        Confidence, ErrorCount, ErrorKey, Measurement, Now, OpenLoop, Outages, StatementLatency, Statements, Tally,
+        Unsteady,
+    };
+    use crate::report::{AskedOpenLoop, Profile, ProfileChange, Setup, Spec, Step, Target, WorkloadOption};
 
     fn latencies(values_us: impl Iterator<Item = u64>) -> Histogram {
         let mut latencies = Histogram::default();
@@ -280,6 +412,23 @@ mod tests {
             prepares: 101,
             turned_to_text: 0,
             errors: [(key, error)].into(),
+            due_inside: 0,
+            shed: 0,
+        }
+    }
+
+    fn confidence() -> Confidence {
+        let bounds = |low, high| Some(Bounds { low, high });
+        Confidence {
+            blocks: 100,
+            block_s: 0.1,
+            tps: bounds(98.766, 101.234),
+            rps: bounds(1777.8, 1822.2),
+            qps: bounds(1975.3, 2024.7),
+            mean_us: bounds(1488.0, 1512.0),
+            percentiles_us: [bounds(1480.0, 1520.0), None, bounds(1940.0, 1962.0), bounds(1981.0, 2000.0), None],
+            needs_s: None,
+            unsteady: None,
         }
     }
 
@@ -289,7 +438,26 @@ mod tests {
 
     /// Of 64 connections over a window.
     fn report_over(elapsed_s: f64, response: Histogram) -> RunReport {
-        let spec = Spec {
+        report_of(spec(), &measurement(elapsed_s, response))
+    }
+
+    fn report_of(spec: Spec, measurement: &Measurement) -> RunReport {
+        let target = Target {
+            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
+            version: "MariaDB 10.11".into(),
+            variables: Default::default(),
+            password_command: true,
+            compression: Some("zstd".into()),
+            init_sql: Vec::new(),
+            statement_timeout_s: None,
+        };
+        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, measurement, Status::Completed);
+        report.client.host = "client".into();
+        report
+    }
+
+    fn spec() -> Spec {
+        Spec {
             workload: "oltp_read_write".into(),
             profile: Some(Profile {
                 name: "aurora-whitepaper".into(),
@@ -302,6 +470,7 @@ mod tests {
             threads: 64,
             time_s: Some(10.0),
             events: None,
+            open_loop: None,
             warmup_time_s: 0.0,
             interval_s: 1.0,
             protocol: "text".into(),
@@ -325,15 +494,11 @@ mod tests {
                 source: "command line".into(),
                 of_prepare_only: false,
             }],
-        };
-        let target = Target {
-            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
-            version: "MariaDB 10.11".into(),
-            variables: Default::default(),
-            init_sql: Vec::new(),
-            statement_timeout_s: None,
-        };
-        let measurement = Measurement {
+        }
+    }
+
+    fn measurement(elapsed_s: f64, response: Histogram) -> Measurement {
+        Measurement {
             started_at: SystemTime::UNIX_EPOCH,
             elapsed_s,
             window: tally(),
@@ -343,6 +508,7 @@ mod tests {
             away: 0,
             panicked: 0,
             response,
+            open_loop: None,
             statements: vec![StatementLatency {
                 name: "point_select".into(),
                 kind: "read",
@@ -354,12 +520,10 @@ mod tests {
             reconnects: Histogram::default(),
             encryption: Some("TLSv1.3 TLS_AES_256_GCM_SHA384".into()),
             series: Vec::new(),
+            confidence: confidence(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,
-        };
-        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, &measurement, Status::Completed);
-        report.client.host = "client".into();
-        report
+        }
     }
 
     #[test]
@@ -368,6 +532,81 @@ mod tests {
         insta::assert_snapshot!(summary);
         let setup_and_figures = summary.split("Findings:").next().unwrap();
         assert!(setup_and_figures.lines().all(|line| line.chars().count() <= 80), "{summary}");
+    }
+
+    #[test]
+    fn figures_have_the_digits_that_their_error_leaves() {
+        let bounds = |value: f64, error: f64| Some(Bounds { low: value - error, high: value + error });
+        for (value, error, expected) in [
+            (2884.4, 35.2, "2,884 ± 35"),
+            (1_234_567.8, 4567.0, "1,234,568 ± 4,567"),
+            (2884.43, 3.521, "2,884.4 ± 3.5"),
+            (0.9876, 0.00012, "0.98760 ± 0.00012"),
+            (1000.0, 0.0, "1,000 ± 0"),
+            (12.5, 0.0, "12.50 ± 0.00"),
+        ] {
+            assert_eq!(with_error(value, bounds(value, error), 1.0), expected);
+        }
+        assert_eq!(with_error(2884.43, None, 1.0), "2,884 (no interval)");
+        assert_eq!(with_error(2.5, None, 1.0), "2.500 (no interval)");
+        let bounds = Some(Bounds { low: 5_051.0, high: 5_212.0 });
+        assert_eq!(with_bounds(5_120.0, bounds, 1e-3), "5.120 (5.051 to 5.212)");
+    }
+
+    #[test]
+    fn a_run_without_errors_says_how_long_it_must_be_and_an_unsteady_one_what_was_seen() {
+        let seen = |needs_s, unsteady| {
+            let mut report = report();
+            report.confidence.tps = None;
+            (report.confidence.needs_s, report.confidence.unsteady) = (needs_s, unsteady);
+            let findings = crate::report::findings::find(&report);
+            let mut of_errors = findings.iter().filter(|finding| ["too-short", "unsteady"].contains(&&*finding.code));
+            let found = of_errors.next().unwrap();
+            assert!(of_errors.next().is_none(), "{findings:?}");
+            format!("[{}] {}; {}", found.code, found.message, found.advice)
+        };
+        let drift = |first, last| Some(Unsteady::Drift { first, last });
+        let shift = |from_s, to_s| Some(Unsteady::Shift { from_s, to_s, inside: 2900.0, outside: 51.25 });
+        let all = [
+            seen(Some(1234.2), None),
+            seen(Some(1234.2), drift(2900.0, 2100.0)),
+            seen(None, drift(2100.0, 2900.0)),
+            seen(None, shift(0.0, 4.0)),
+            seen(None, shift(4.0, 10.0)),
+            seen(None, shift(4.0, 6.0)),
+        ];
+        insta::assert_snapshot!(all.join("\n"));
+    }
+
+    #[test]
+    fn a_summary_of_an_open_loop_has_its_account_and_two_latencies() {
+        let late = latencies(1..=100);
+        let open_loop = OpenLoop {
+            mean_due: 12_000.0,
+            due: 11_987,
+            not_begun: 10_000,
+            highest_backlog: 10_321,
+            dropped: 12,
+            service: latencies(900..=1899),
+            lateness: late,
+        };
+        let mut measurement = measurement(10.0, latencies(1000..=2000));
+        measurement.window = Tally { due_inside: 1000, shed: 923, ..measurement.window };
+        measurement.drained = Tally { due_inside: 64, ..measurement.drained };
+        measurement.open_loop = Some(open_loop);
+        let mut spec = spec();
+        spec.open_loop = Some(AskedOpenLoop {
+            arrival: "poisson".into(),
+            steps: vec![Step { start_s: 0.0, rate: 1000.0 }, Step { start_s: 5.0, rate: 1400.0 }],
+            overload: "shed".into(),
+            max_lateness_s: Some(0.25),
+        });
+        let summary = summary(&report_of(spec, &measurement), &[50.0, 99.9]);
+        let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
+        assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");
+        insta::assert_snapshot!(of_open_loop);
+        let findings = summary.split("\nFindings:").nth(1).unwrap();
+        insta::assert_snapshot!("findings_of_an_open_loop", findings.split("    [client").next().unwrap());
     }
 
     #[test]
@@ -397,11 +636,19 @@ mod tests {
             ended_at: SystemTime::UNIX_EPOCH + Duration::from_secs(50_000),
             tally: Tally { retries: 0, failed_transactions: 0, errors: Default::default(), ..tally() },
             response: None,
+            now: Now::default(),
+            due: None,
         };
         let response = latencies(1000..=2000);
         insta::assert_snapshot!(interval_line(&interval, &response, 64, 95.0), @"[ 10s 13:53:20 ] thds: 64 tps: 1000 rps: 18000 qps: 20000 (r/w/o: 14000/4000/2000) lat (ms,95%): 1.95 err/s: 0.00 reconn/s: 0.00");
         let retried = Interval { tally: tally(), ..interval };
         // The three errors are those that were retried.
+        let open = Interval {
+            now: Now { oldest: Some(Duration::from_micros(1234)), backlog: Some(17) },
+            tally: Tally { shed: 4, ..tally() },
+            ..retried.clone()
+        };
+        assert!(interval_line(&open, &response, 64, 95.0).ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"));
         let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");

@@ -6,7 +6,7 @@
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use super::schema::Dialect;
-use super::{Fault, push_escaped, render_literal};
+use super::{Fault, Literals, push_escaped, render_literal};
 use crate::workload::plan::{Argument, Arguments, TableSet};
 
 /// How rows are sent.
@@ -45,7 +45,7 @@ impl Bulk {
             match self {
                 Bulk::Insert => {
                     out.push(if column == 0 { '(' } else { ',' });
-                    render_literal(value, dialect, out);
+                    render_literal(value, Literals::of(dialect), out);
                 }
                 Bulk::LoadData => {
                     if column > 0 {

@@ -21,11 +21,7 @@ pub mod simulated;
 pub mod sqlite;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use tokio::runtime::Runtime;
+use std::sync::atomic::AtomicBool;
 
 use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
@@ -182,6 +178,25 @@ impl Facts {
     }
 }
 
+/// How a session reads literals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Literals {
+    MySql,
+    /// With the SQL mode NO_BACKSLASH_ESCAPES.
+    MySqlNoBackslashEscapes,
+    Sqlite,
+}
+
+impl Literals {
+    /// Those of a session in its dialect's usual mode.
+    pub(crate) fn of(dialect: Dialect) -> Literals {
+        match dialect {
+            Dialect::MySql => Literals::MySql,
+            Dialect::Sqlite => Literals::Sqlite,
+        }
+    }
+}
+
 /// What literals are appended to: text, or a packet that holds text.
 pub(crate) trait Text {
     fn push_str(&mut self, text: &str);
@@ -219,29 +234,29 @@ fn render_text(
     sql: &str,
     placeholders: impl Iterator<Item = usize>,
     arguments: Arguments<'_>,
-    dialect: Dialect,
+    literals: Literals,
     text: &mut impl Text,
 ) {
     let mut done = 0;
     for (at, value) in placeholders.zip(arguments.iter()) {
         text.push_str(&sql[done..at]);
-        render_literal(value, dialect, text);
+        render_literal(value, literals, text);
         done = at + 1;
     }
     text.push_str(&sql[done..]);
 }
 
 /// Appends a value as an SQL literal.
-pub(crate) fn render_literal(value: Argument<'_>, dialect: Dialect, text: &mut impl Text) {
+pub(crate) fn render_literal(value: Argument<'_>, literals: Literals, text: &mut impl Text) {
     match value {
         Argument::Int(number) => text.push_str(itoa::Buffer::new().format(number)),
         // 0 asks MySQL for the next value, and is what sysbench sends.
-        Argument::Auto => text.push_str(if dialect == Dialect::MySql { "0" } else { "NULL" }),
+        Argument::Auto => text.push_str(if literals == Literals::Sqlite { "NULL" } else { "0" }),
         Argument::Text(value) => {
             text.push_str("'");
             push_escaped(value, text, |byte| match byte {
                 b'\'' => Some("''"),
-                b'\\' if dialect == Dialect::MySql => Some("\\\\"),
+                b'\\' if literals == Literals::MySql => Some("\\\\"),
                 _ => None,
             });
             text.push_str("'");
@@ -262,26 +277,6 @@ fn push_escaped(value: &str, text: &mut impl Text, escape: impl Fn(u8) -> Option
     text.push_str(&value[done..]);
 }
 
-/// How often a control connection that waits looks for Ctrl-C.
-const LOOK: Duration = Duration::from_millis(100);
-
-/// Waits for `work` until the user has enough of it. The connection is of no more use then.
-fn wait<T>(
-    runtime: &Runtime,
-    interrupted: &AtomicBool,
-    work: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
-    runtime.block_on(async {
-        let mut work = std::pin::pin!(work);
-        while !interrupted.load(Ordering::Relaxed) {
-            if let Ok(done) = tokio::time::timeout(LOOK, work.as_mut()).await {
-                return done;
-            }
-        }
-        Err(interruption())
-    })
-}
-
 fn interruption() -> Fault {
     Fault {
         class: FaultClass::Interrupted,
@@ -289,16 +284,6 @@ fn interruption() -> Fault {
         sqlstate: String::new(),
         message: "interrupted while waiting for an answer".into(),
     }
-}
-
-/// The runtime inside a session: one thread, ended with the session.
-fn session_runtime() -> Result<Runtime, Fault> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Fault {
-        class: FaultClass::ConnectionLost,
-        code: 0,
-        sqlstate: String::new(),
-        message: format!("no event loop could be made for a connection: {error}"),
-    })
 }
 
 #[cfg(test)]
@@ -312,10 +297,13 @@ mod tests {
         let arguments = Arguments::of(&values, "a'b\\c");
         let mut text = String::new();
         let sql = "UPDATE `t?` SET c='?' WHERE id=? AND c=?";
-        render_text(sql, placeholders(sql), arguments, Dialect::MySql, &mut text);
+        render_text(sql, placeholders(sql), arguments, Literals::MySql, &mut text);
         assert_eq!(text, "UPDATE `t?` SET c='?' WHERE id=-7 AND c='a''b\\\\c'");
         let mut packet = b"> ".to_vec();
-        render_text("SELECT ?, ?", placeholders("SELECT ?, ?"), arguments, Dialect::Sqlite, &mut packet);
+        render_text("SELECT ?, ?", placeholders("SELECT ?, ?"), arguments, Literals::Sqlite, &mut packet);
         assert_eq!(packet, b"> SELECT -7, 'a''b\\c'");
+        packet.clear();
+        render_literal(Argument::Text("a'b\\c"), Literals::MySqlNoBackslashEscapes, &mut packet);
+        assert_eq!(packet, b"'a''b\\c'");
     }
 }

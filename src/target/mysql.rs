@@ -1,40 +1,34 @@
 //! MySQL and MariaDB over TCP or a Unix socket: one connection a session, never a pool.
 //!
-//! Sessions, which are measured, speak the protocol themselves, since the client's cost of each statement takes part in
-//! the measurement. Control connections, which are not, go through sqlx; rows are loaded over a connection of
-//! the first kind.
+//! The protocol is spoken here, since the client's cost of each statement takes part in the measurement. What is not
+//! measured (control connections, loading) uses the same client, so that nothing trusts or logs in as sessions do not.
 //!
 //! * [`session`]: a plan's statements on a connection.
 //! * [`load`]: rows in bulk.
 //! * [`check`]: what a server's answers mean for a run.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
+//! * [`compress`]: frames between packets and stream; [`password`]: what to log in with.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
-//!
-//! sqlx's defaults add a round trip to each connect and change the session (time zone, sql_mode, SET NAMES); every
-//! one of them is set explicitly here so that the server sees what sysbench's client would send.
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
-mod auth;
+pub mod auth;
 pub mod check;
+mod compress;
 pub mod connection;
 mod load;
+mod password;
 pub mod response;
 mod session;
 mod stream;
 mod tls;
-mod wire;
+pub mod wire;
 
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
-
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlSslMode};
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection as _, Row};
-use tokio::runtime::Runtime;
 
 use self::connection::{Connection, Endpoint};
 pub use self::session::MySqlSession;
@@ -42,13 +36,14 @@ use self::session::Statements;
 pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
-use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target, session_runtime, wait};
-use crate::spec::{MySqlAddress, Protocol, SslMode};
+use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target};
+use crate::spec::{MySqlAddress, Protocol, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
-const GOODBYE_TIMEOUT: Duration = Duration::from_millis(500);
 /// ER_ACCESS_DENIED_ERROR.
 const ACCESS_DENIED: i64 = 1045;
+/// ER_ACCESS_DENIED_NO_PASSWORD_ERROR.
+const ACCESS_DENIED_WITHOUT_PASSWORD: i64 = 1698;
 /// ER_SECURE_TRANSPORT_REQUIRED.
 const SECURE_TRANSPORT_REQUIRED: i64 = 3159;
 
@@ -119,107 +114,26 @@ fn is_counter(name: &str) -> bool {
 }
 
 pub struct MySqlTarget {
-    endpoint: Endpoint,
+    endpoint: Arc<Endpoint>,
     statements: Arc<Statements>,
 }
 
 impl MySqlTarget {
     pub fn new(address: MySqlAddress, plan: Arc<Plan>, protocol: Protocol) -> Result<MySqlTarget, TlsError> {
-        let endpoint = Endpoint::new(address)?;
+        let endpoint = Arc::new(Endpoint::new(address)?);
         Ok(MySqlTarget { endpoint, statements: Arc::new(Statements::new(plan, protocol)) })
+    }
+
+    /// The same address and password, with statements sent in another way.
+    pub fn sending_by(&self, protocol: Protocol) -> MySqlTarget {
+        let plan = Arc::clone(self.statements.plan());
+        MySqlTarget { endpoint: Arc::clone(&self.endpoint), statements: Arc::new(Statements::new(plan, protocol)) }
     }
 
     /// Prepared statements one session may hold: one for each statement and table.
     pub fn prepared_statements_per_session(plan: &Plan) -> u64 {
         let prepared = plan.statements.iter().filter(|statement| statement.prepared);
         prepared.map(|statement| statement.sql.len() as u64).sum()
-    }
-
-    fn options(&self) -> MySqlConnectOptions {
-        let address = &self.endpoint.address;
-        let mut options = MySqlConnectOptions::new()
-            .host(&address.host)
-            .port(address.port)
-            .username(&address.user)
-            .database(&address.database)
-            .ssl_mode(match address.ssl_mode {
-                SslMode::Disabled => MySqlSslMode::Disabled,
-                SslMode::Preferred => MySqlSslMode::Preferred,
-                SslMode::Required => MySqlSslMode::Required,
-                SslMode::VerifyCa => MySqlSslMode::VerifyCa,
-                // sqlx knows of no other name than the host's.
-                SslMode::VerifyIdentity if address.ssl.server_name.is_some() => MySqlSslMode::VerifyCa,
-                SslMode::VerifyIdentity => MySqlSslMode::VerifyIdentity,
-            })
-            .charset("utf8mb4")
-            .enable_cleartext_plugin(self.may_show_password())
-            .set_names(false)
-            .timezone(None)
-            .pipes_as_concat(false)
-            .no_engine_substitution(false)
-            .disable_statement_logging();
-        if let Some(socket) = &address.socket {
-            options = options.socket(socket);
-        }
-        if let Some(file) = &address.ssl.ca {
-            options = options.ssl_ca(file);
-        }
-        if let Some((certificate, key)) = &address.ssl.client {
-            options = options.ssl_client_cert(certificate).ssl_client_key(key);
-        }
-        if let Some(password) = &address.password {
-            options = options.password(password.reveal());
-        }
-        options
-    }
-
-    /// Whether a server that asks for the password as it is may have it. Where encryption is only preferred a connection
-    /// may turn out to have none.
-    fn may_show_password(&self) -> bool {
-        let address = &self.endpoint.address;
-        address.cleartext_allowed || address.socket.is_some() || address.ssl_mode.always_encrypts()
-    }
-
-    fn open(&self, interrupted: &AtomicBool) -> Result<Link, Fault> {
-        let runtime = session_runtime()?;
-        match self.log_in(&runtime, interrupted) {
-            Ok(connection) => Ok(Link { runtime, connection: Some(connection) }),
-            Err(fault) => {
-                // A name that is still being looked up keeps a thread, which must not keep the program.
-                runtime.shutdown_background();
-                Err(fault)
-            }
-        }
-    }
-
-    fn log_in(&self, runtime: &Runtime, interrupted: &AtomicBool) -> Result<MySqlConnection, Fault> {
-        let connect = |options: MySqlConnectOptions| wait(runtime, interrupted, self.connect_with(options));
-        match connect(self.options()) {
-            // Over a Unix socket sqlx encrypts the password where MySQL's caching_sha2_password wants it as it is, and
-            // is refused. One login over TLS lets the server remember the password, after which a hash is enough.
-            Err(fault) if fault.code == ACCESS_DENIED && self.endpoint.address.socket.is_some() => {
-                let over_tls = self.options().ssl_mode(MySqlSslMode::Required);
-                match connect(over_tls) {
-                    Ok(_) => connect(self.options()),
-                    Err(_) => Err(fault),
-                }
-            }
-            connected => connected,
-        }
-    }
-
-    async fn connect_with(&self, options: MySqlConnectOptions) -> Result<MySqlConnection, Fault> {
-        match tokio::time::timeout(self.endpoint.address.connect_timeout, options.connect()).await {
-            Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => {
-                let cause = match &error {
-                    sqlx::Error::Io(error) => Cause::of(error),
-                    _ => Cause::Other,
-                };
-                Err(connect_fault(&self.endpoint.address, fault(error), cause))
-            }
-            Err(_) => Err(silent(&self.endpoint.address)),
-        }
     }
 }
 
@@ -228,12 +142,9 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
-        let mut connection = Connection::open(&self.endpoint)?;
+        let connection = Connection::open(&self.endpoint)?;
         connection.limit_silence(self.endpoint.address.statement_timeout)?;
-        for sql in &self.endpoint.address.init_sql {
-            connection.query(sql).map_err(|fault| init_fault(sql, fault))?;
-        }
-        Ok(MySqlSession::new(connection, Arc::clone(&self.statements)))
+        MySqlSession::new(connection, Arc::clone(&self.statements))
     }
 
     fn descriptors_per_session(&self) -> u64 {
@@ -247,8 +158,8 @@ impl Database for MySqlTarget {
     }
 
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
-        let (link, ssl_mode) = (self.open(interrupted)?, self.endpoint.address.ssl_mode);
-        Ok(Box::new(MySqlControl { link, ssl_mode, interrupted }))
+        let connection = Connection::open_until(&self.endpoint, interrupted)?;
+        Ok(Box::new(MySqlControl { connection, ssl_mode: self.endpoint.address.ssl_mode }))
     }
 
     fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault> {
@@ -263,39 +174,14 @@ impl Database for MySqlTarget {
         wanted
     }
 
-    /// The socket and the event loop's own.
     fn descriptors_per_control(&self) -> u64 {
-        5
-    }
-}
-
-/// A connection with the event loop it lives on. It says goodbye when it is dropped, since a server counts and logs a
-/// client that just hangs up.
-struct Link {
-    runtime: Runtime,
-    /// `None` only while it is dropped.
-    connection: Option<MySqlConnection>,
-}
-
-impl Link {
-    fn parts(&mut self) -> (&Runtime, &mut MySqlConnection) {
-        (&self.runtime, self.connection.as_mut().expect("a link is connected until it is dropped"))
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        if let Some(connection) = self.connection.take() {
-            // A server that does not listen any more needs no goodbye.
-            let _ = self.runtime.block_on(async { tokio::time::timeout(GOODBYE_TIMEOUT, connection.close()).await });
-        }
+        1
     }
 }
 
 struct MySqlControl<'a> {
-    link: Link,
+    connection: Connection<'a>,
     ssl_mode: SslMode,
-    interrupted: &'a AtomicBool,
 }
 
 impl MySqlControl<'_> {
@@ -308,20 +194,12 @@ impl MySqlControl<'_> {
 
 impl Control for MySqlControl<'_> {
     fn run(&mut self, sql: &str) -> Result<u64, Fault> {
-        let (runtime, connection) = self.link.parts();
-        wait(runtime, self.interrupted, async {
-            let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await;
-            done.map(|done| done.rows_affected()).map_err(control_fault)
-        })
+        self.connection.query(sql).map(|answer| answer.affected).map_err(say_read_only)
     }
 
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
-        let (runtime, connection) = self.link.parts();
-        let rows = wait(runtime, self.interrupted, async {
-            sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(connection).await.map_err(control_fault)
-        })?;
-        let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
-        texts.collect::<Result<_, _>>().map_err(fault)
+        let rows = self.connection.rows(sql).map_err(say_read_only)?;
+        rows.into_iter().map(|row| row.into_iter().map(|value| value.map(text).transpose()).collect()).collect()
     }
 
     fn facts(&mut self) -> Result<Facts, Fault> {
@@ -415,33 +293,17 @@ fn class_of(code: u16, message: &str) -> FaultClass {
     }
 }
 
-fn fault(error: sqlx::Error) -> Fault {
-    match &error {
-        sqlx::Error::Database(database) => {
-            let number = database.try_downcast_ref::<MySqlDatabaseError>().map_or(0, |error| error.number());
-            let sqlstate = database.code().unwrap_or_default().into_owned();
-            Fault {
-                class: class_of(number, database.message()),
-                code: i64::from(number),
-                sqlstate,
-                message: database.message().to_string(),
-            }
-        }
-        // Whatever else happens leaves the protocol in a state nobody knows.
-        other => Fault {
-            class: FaultClass::ConnectionLost,
-            code: 0,
-            sqlstate: String::new(),
-            message: format!("the connection broke: {other}"),
-        },
-    }
+/// What a server says is in the character set of the connection, unless it is told to disregard that.
+fn text(bytes: Vec<u8>) -> Result<String, Fault> {
+    String::from_utf8(bytes).map_err(|error| Fault {
+        class: FaultClass::Failed,
+        code: 0,
+        sqlstate: String::new(),
+        message: format!("the server answered `{}`, which is not UTF-8", error.as_bytes().escape_ascii()),
+    })
 }
 
-/// The same for what prepares and removes tables, where a replica is met that a run would have refused.
-fn control_fault(error: sqlx::Error) -> Fault {
-    say_read_only(fault(error))
-}
-
+/// Says of what prepares and removes tables that it met a replica, which a run would have refused.
 fn say_read_only(mut fault: Fault) -> Fault {
     // 1005 and 1290 have other causes too, and say which; 1874 is InnoDB's own.
     let says_so = || ["read-only", "read_only", "read only"].iter().any(|word| fault.message.contains(word));
@@ -456,8 +318,21 @@ fn say_read_only(mut fault: Fault) -> Fault {
     fault
 }
 
+/// The fault of a statement of --init-sql. What a server says of a statement may repeat parts of it, so it is left out
+/// where there is a literal, which may be a password.
 fn init_fault(sql: &str, fault: Fault) -> Fault {
-    Fault { message: format!("--init-sql '{sql}' failed: {}", fault.message), ..fault }
+    let shown = without_literals(sql);
+    let said = match fault.code {
+        0 => fault.message,
+        code if shown != sql => format!("error {code}, whose text may repeat what is in quotes"),
+        _ => fault.message,
+    };
+    Fault { message: format!("--init-sql `{shown}` failed: {said}"), ..fault }
+}
+
+/// Whether a server refuses to let somebody in.
+fn is_refusal(fault: &Fault) -> bool {
+    matches!(fault.code, ACCESS_DENIED | ACCESS_DENIED_WITHOUT_PASSWORD)
 }
 
 /// The fault of a server that does not complete a connection in time.
@@ -499,16 +374,20 @@ impl Cause {
 fn connect_fault(address: &MySqlAddress, mut fault: Fault, cause: Cause) -> Fault {
     let (place, user, database) = (place(address), &address.user, &address.database);
     let advice = match (fault.code, cause) {
-        (ACCESS_DENIED | 1698, _) => {
-            let password = if address.password.is_some() { "with this password" } else { "without a password" };
+        (ACCESS_DENIED | ACCESS_DENIED_WITHOUT_PASSWORD, _) => {
+            let password = match (&address.password_command, &address.password) {
+                (Some(_), _) => "with what --password-command prints; look whether that is the password",
+                (None, Some(_)) => {
+                    "with this password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password"
+                }
+                (None, None) => "without a password; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password",
+            };
             // MariaDB does not say that this is what it misses, nor does MySQL where it is the account that demands it.
             let tls = match address.ssl_mode {
                 SslMode::Disabled => "; if account or server demand encryption, use --ssl-mode required",
                 _ => "",
             };
-            format!(
-                "{place} refuses user `{user}` {password}; give it in OLTPBENCH_PASSWORD, --password-file or --ask-password{tls}"
-            )
+            format!("{place} refuses user `{user}` {password}{tls}")
         }
         (SECURE_TRANSPORT_REQUIRED, _) => {
             format!("{place} takes encrypted connections only; use --ssl-mode required")

@@ -130,12 +130,25 @@ impl Dialect {
         }
     }
 
+    /// A query for the column of the server's list of indexes which tells those that take no part in queries. `None`, and no
+    /// row, where there are no such indexes.
+    pub fn index_flag(self) -> Option<&'static str> {
+        let sql = "SELECT column_name FROM information_schema.columns WHERE table_schema = 'information_schema' AND table_name = 'STATISTICS' AND column_name IN ('IGNORED', 'IS_VISIBLE')";
+        (self == Dialect::MySql).then_some(sql)
+    }
+
     /// A query that gives one row for each index of these tables: the table, and the index's columns with commas between.
-    pub fn indexes(self, names: &[String]) -> String {
+    /// Those that take no part in queries, by the column that [`Dialect::index_flag`] found, are left out.
+    pub fn indexes(self, names: &[String], flag: Option<&str>) -> String {
         let list = quoted(names);
+        let used = match flag {
+            Some("IGNORED") => " AND ignored = 'NO'",
+            Some(_) => " AND is_visible = 'YES'",
+            None => "",
+        };
         match self {
             Dialect::MySql => format!(
-                "SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name IN ({list}) GROUP BY table_name, index_name"
+                "SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics WHERE table_schema = DATABASE() AND table_name IN ({list}){used} GROUP BY table_name, index_name"
             ),
             Dialect::Sqlite => format!(
                 "SELECT tbl_name, (SELECT group_concat(name) FROM pragma_index_info(indexes.name)) FROM sqlite_master AS indexes WHERE type = 'index' AND tbl_name IN ({list})"

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
@@ -19,8 +19,8 @@ use tokio::runtime::Runtime;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand, size};
 use super::{
-    Control, Database, Dialect, Facts, Fault, FaultClass, Session, Target, placeholders, render_text, session_runtime,
-    wait,
+    Control, Database, Dialect, Facts, Fault, FaultClass, Literals, Session, Target, interruption, placeholders,
+    render_text,
 };
 use crate::spec::Protocol;
 use crate::workload::plan::{Argument, Call, Plan, TableSet};
@@ -29,6 +29,8 @@ use crate::workload::plan::{Argument, Call, Plan, TableSet};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// SQLite's SQLITE_MAX_SQL_LENGTH as it is built by default.
 const MAX_SQL_LENGTH: usize = 1_000_000;
+/// How often a control connection that waits looks for Ctrl-C.
+const LOOK: Duration = Duration::from_millis(100);
 
 pub struct SqliteTarget {
     path: PathBuf,
@@ -155,7 +157,7 @@ impl Session for SqliteSession {
         let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
         if !prepared {
             self.text.clear();
-            render_text(sql, placeholders(sql), call.arguments, Dialect::Sqlite, &mut self.text);
+            render_text(sql, placeholders(sql), call.arguments, Literals::Sqlite, &mut self.text);
             let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
             return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
         }
@@ -233,6 +235,33 @@ impl Control for SqliteControl<'_> {
     fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
         Ok(MAX_SQL_LENGTH)
     }
+}
+
+/// The runtime inside a session: one thread, ended with the session.
+fn session_runtime() -> Result<Runtime, Fault> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Fault {
+        class: FaultClass::ConnectionLost,
+        code: 0,
+        sqlstate: String::new(),
+        message: format!("no event loop could be made for a connection: {error}"),
+    })
+}
+
+/// Waits for `work` until the user has enough of it. The connection is of no more use then.
+fn wait<T>(
+    runtime: &Runtime,
+    interrupted: &AtomicBool,
+    work: impl Future<Output = Result<T, Fault>>,
+) -> Result<T, Fault> {
+    runtime.block_on(async {
+        let mut work = std::pin::pin!(work);
+        while !interrupted.load(Ordering::Relaxed) {
+            if let Ok(done) = tokio::time::timeout(LOOK, work.as_mut()).await {
+                return done;
+            }
+        }
+        Err(interruption())
+    })
 }
 
 fn fault(error: sqlx::Error) -> Fault {

@@ -425,12 +425,13 @@ impl Compiler<'_> {
     }
 }
 
-/// Tables and columns become part of SQL text, so their names are plain.
+/// Tables and columns become part of SQL text, so their names are plain; and of lower case, since whether `T` is the same
+/// table as `t` depends on the server and its machine.
 fn identifier(name: &str, place: &Place) -> Result<(), WorkloadError> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    match name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.chars().all(plain) {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    match name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(plain) {
         true => Ok(()),
-        false => Err(place.error(format!("`{name}` cannot be a name here; use letters, digits and _"))),
+        false => Err(place.error(format!("`{name}` cannot be a name here; use lower-case letters, digits and _"))),
     }
 }
 

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use file::{Module, Place};
 use plan::Plan;
-pub use values::{RandomKind, RandomSettings};
+pub use values::{Random, RandomKind, RandomSettings};
 
 /// What the OLTP workloads share; it has no transaction of its own.
 const SHARED: &str = "sbtest";

@@ -8,6 +8,7 @@
 use ed25519_dalek::hazmat::{ExpandedSecretKey, raw_sign};
 use ed25519_dalek::{Signature, VerifyingKey};
 use rsa::pkcs8::DecodePublicKey;
+use rsa::traits::PublicKeyParts;
 use rsa::{Oaep, PublicKey};
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha512};
@@ -28,6 +29,11 @@ pub enum AuthError {
     Unexpected(&'static str),
     #[error("the server's public key cannot be used: {0}")]
     PublicKey(String),
+    #[error(
+        "the password is too long for the server's public key, which takes {longest} bytes; encrypt the connection \
+         (--ssl-mode required)"
+    )]
+    TooLong { longest: usize },
 }
 
 /// Who may listen to what is sent.
@@ -91,9 +97,10 @@ impl<'a> Exchange<'a> {
     /// The method to begin with where the server names one that the client does not know, or none; a server that wants
     /// another one then says so.
     pub fn first(plugin: &str, nonce: &[u8], credentials: Credentials<'a>) -> Exchange<'a> {
-        // A password is not shown to a server that has not asked for it with regard to this user.
+        // A password is not shown to a server that has not asked for it with regard to this user. MySQL's client begins
+        // with a hash whatever the greeting says.
         let plugin = match plugin {
-            "mysql_clear_password" => "mysql_native_password",
+            "mysql_clear_password" | "sha256_password" => "mysql_native_password",
             plugin => plugin,
         };
         Exchange::new(plugin, nonce, credentials).unwrap_or_else(|_| Exchange {
@@ -158,6 +165,11 @@ impl<'a> Exchange<'a> {
         let key = str::from_utf8(key).map_err(|error| unusable(&error))?;
         let key = PublicKey::from_public_key_pem(key).map_err(|error| unusable(&error))?;
         let mut text = self.with_zero();
+        // OAEP takes two hashes and two bytes of what RSA encrypts (RFC 8017, 7.1.1), and one byte is the zero.
+        let longest = key.size().saturating_sub(2 * Sha1::output_size() + 3);
+        if self.credentials.password.len() > longest {
+            return Err(AuthError::TooLong { longest });
+        }
         for (byte, nonce) in text.iter_mut().zip(self.challenge().iter().cycle()) {
             *byte ^= nonce;
         }
@@ -202,7 +214,6 @@ mod tests {
     use proptest::prelude::*;
     use rsa::PrivateKey;
     use rsa::pkcs8::{EncodePublicKey, LineEnding};
-    use rsa::traits::PublicKeyParts;
 
     use super::*;
 
@@ -260,8 +271,10 @@ mod tests {
         let allowed = Credentials { cleartext_allowed: true, ..secret(Channel::Open) };
         assert_eq!(Exchange::new("mysql_clear_password", NONCE, allowed).unwrap().answer().unwrap(), clear);
         // Nor to a server that names the method before it knows the user, even over TLS.
-        let first = Exchange::first("mysql_clear_password", NONCE, secret(Channel::Tls));
-        assert_eq!(first.name(), "mysql_native_password");
+        for plugin in PLUGINS.map(|(_, name)| name) {
+            let first = Exchange::first(plugin, NONCE, secret(Channel::Tls));
+            assert!(!first.answer().unwrap().starts_with(b"secret"), "{plugin}");
+        }
     }
 
     #[test]
@@ -276,6 +289,21 @@ mod tests {
             text.iter_mut().zip(NONCE[..20].iter().cycle()).for_each(|(byte, nonce)| *byte ^= nonce);
             assert_eq!(text, b"a long password, longer than the nonce\0");
         }
+    }
+
+    #[test]
+    fn a_password_that_is_too_long_for_a_key_is_told_apart_from_a_key_that_is_wrong() {
+        let private = PrivateKey::new(&mut rand::rng(), 1024).unwrap();
+        let pem = private.to_public_key().to_public_key_pem(LineEnding::LF).unwrap();
+        let sent = |length: usize| {
+            let password = "x".repeat(length);
+            let long = Credentials { password: &password, ..secret(Channel::Open) };
+            Exchange::new("caching_sha2_password", NONCE, long).unwrap().go_on(pem.as_bytes())
+        };
+        assert!(sent(85).is_ok());
+        let error = sent(86).unwrap_err();
+        assert!(matches!(error, AuthError::TooLong { longest: 85 }), "{error}");
+        assert!(error.to_string().contains("--ssl-mode required"), "{error}");
     }
 
     #[test]

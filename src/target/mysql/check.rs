@@ -16,8 +16,9 @@ use crate::workload::plan::Plan;
 
 /// What the checks ask for beside the variables of [`Facts`]. As SHOW SESSION VARIABLES gives them, max_user_connections
 /// is what holds for this account, whether by the account's own limit or by the server's.
-const VARIABLES: [&str; 9] = [
+const VARIABLES: [&str; 10] = [
     "aurora_version",
+    "autocommit",
     "general_log",
     "innodb_open_files",
     "long_query_time",
@@ -197,7 +198,7 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
         open_files(server, demand).filter(|_| heeded),
         memory(server).filter(|_| heeded),
         isolation(server),
-        autocommit(&server.facts, demand.plan),
+        autocommit(server, demand.plan),
         durability(server, demand.plan).filter(|_| heeded),
         query_cache(server),
         logging(server),
@@ -210,8 +211,7 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
 
 /// What a run must not begin with, of what its facts tell.
 pub fn refusals(facts: &Facts, plan: &Plan) -> Vec<Check> {
-    let checks = [read_only(facts, plan), autocommit(facts, plan)];
-    checks.into_iter().flatten().filter(|check| check.level == Level::Fatal).collect()
+    read_only(facts, plan).into_iter().filter(|check| check.level == Level::Fatal).collect()
 }
 
 fn read_only(facts: &Facts, plan: &Plan) -> Option<Check> {
@@ -234,9 +234,10 @@ fn read_only(facts: &Facts, plan: &Plan) -> Option<Check> {
     })
 }
 
-/// Without autocommit and without BEGIN everything a connection does is one transaction without an end.
-fn autocommit(facts: &Facts, plan: &Plan) -> Option<Check> {
-    if plan.transaction.begin || facts.variable("autocommit")? != "OFF" {
+/// Without autocommit and without BEGIN everything a connection does is one transaction without an end. What holds is the
+/// session's value, which a run looks at by itself on each of its connections.
+fn autocommit(server: &Server, plan: &Plan) -> Option<Check> {
+    if plan.transaction.begin || server.variables.get("autocommit")? != "OFF" {
         return None;
     }
     let (level, message) = match plan.writes() {
@@ -247,7 +248,8 @@ fn autocommit(facts: &Facts, plan: &Plan) -> Option<Check> {
             (Level::Warning, "autocommit is off and this workload sends no COMMIT: each connection reads old rows")
         }
     };
-    Some(Check::new(level, "autocommit", message, "SET GLOBAL autocommit = ON, or do without --skip-trx"))
+    let advice = "give --init-sql 'SET autocommit = 1', or do without --skip-trx";
+    Some(Check::new(level, "autocommit", message, advice))
 }
 
 fn connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -540,7 +542,6 @@ mod tests {
     /// A server on which nothing stands in the way of 100 threads, with some of its answers changed; `None` is no answer.
     fn server(changes: &[(&str, Option<&str>)]) -> Server {
         let mut answers = BTreeMap::from([
-            ("autocommit", "ON"),
             ("innodb_buffer_pool_size", "1073741824"),
             ("innodb_doublewrite", "ON"),
             ("innodb_flush_log_at_trx_commit", "1"),
@@ -711,16 +712,15 @@ mod tests {
 
     #[test]
     fn writes_that_nothing_commits_are_refused_and_reads_warned_of() {
-        let server = server(&[("autocommit", Some("OFF"))]);
+        let variables = BTreeMap::from([("autocommit".to_string(), "OFF".to_string())]);
+        let server = Server { variables, ..server(&[]) };
         let skip_trx = [("skip_trx", OptionValue::Bool(true))];
         for (plan, level) in [
             (plan("oltp_insert", &[]), Some(Level::Fatal)),
             (plan("oltp_read_only", &skip_trx), Some(Level::Warning)),
             (plan("oltp_read_write", &[]), None),
         ] {
-            let check = autocommit(&server.facts, &plan);
-            assert_eq!(check.map(|check| check.level), level);
-            assert_eq!(refusals(&server.facts, &plan).len(), usize::from(level == Some(Level::Fatal)));
+            assert_eq!(autocommit(&server, &plan).map(|check| check.level), level);
         }
     }
 

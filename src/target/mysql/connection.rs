@@ -11,18 +11,20 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 
 use super::auth::{AuthError, Channel, Credentials, Exchange};
+use super::compress::{FrameError, Frames};
+use super::password::Passwords;
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
-use super::stream::{Stream, time_left};
+use super::stream::{Patience, Stream};
 use super::tls::{self, TlsError};
-use super::wire::{self, Greeting, HEADER, WireError, capability, command, mark};
-use super::{Cause, class_of, connect_fault};
-use crate::spec::{MySqlAddress, SslMode};
+use super::wire::{self, Greeting, HEADER, ServerError, WireError, capability, command, mark};
+use super::{Cause, class_of, connect_fault, init_fault, is_refusal};
+use crate::spec::{Algorithm, MySqlAddress, Secret, SslMode};
 use crate::target::{Fault, FaultClass, interruption};
 use crate::workload::plan::Arguments;
 
@@ -42,6 +44,20 @@ enum ClientError {
     Auth(#[from] AuthError),
     #[error("it offers no encryption, which --ssl-mode asks for")]
     NoTls,
+    #[error("it does not offer --compress {}, {offered}", .wanted.name())]
+    NoCompression { wanted: Algorithm, offered: String },
+    /// A statement of --init-sql failed.
+    #[error("{0}")]
+    Begin(Fault),
+}
+
+impl From<FrameError> for ClientError {
+    fn from(error: FrameError) -> ClientError {
+        match error {
+            FrameError::Io(error) => error.into(),
+            FrameError::Wire(error) => error.into(),
+        }
+    }
 }
 
 fn io_message(error: &io::Error) -> String {
@@ -54,6 +70,8 @@ fn io_message(error: &io::Error) -> String {
 
 pub struct Connection<'a> {
     stream: Stream<'a>,
+    /// What is between the stream and the packets, if the connection is compressed.
+    frames: Option<Box<Frames>>,
     /// What was received and is not used up is `received[start..end]`.
     received: Box<[u8]>,
     start: usize,
@@ -68,6 +86,7 @@ pub struct Connection<'a> {
 /// Where to connect to, and whom to trust there.
 pub struct Endpoint {
     pub address: MySqlAddress,
+    pub(super) passwords: Passwords,
     tls: Arc<ClientConfig>,
 }
 
@@ -75,41 +94,64 @@ impl Endpoint {
     /// Reads the files that the address names.
     pub fn new(address: MySqlAddress) -> Result<Endpoint, TlsError> {
         let tls = tls::config(&address)?;
-        Ok(Endpoint { address, tls })
+        let passwords = Passwords::of(&address);
+        Ok(Endpoint { address, passwords, tls })
     }
 }
 
 impl<'a> Connection<'a> {
-    /// Connects and logs in, all of it within the address's time, but for the look-up of a name, which the system bounds.
+    /// Connects, logs in and begins as the address says, all of it within the address's time, but for the look-up of a
+    /// name, which the system bounds, and statements that have a time of their own.
     pub fn open(endpoint: &Endpoint) -> Result<Connection<'a>, Fault> {
-        Connection::open_with(endpoint, capability::WANTED)
+        Connection::open_with(endpoint, capability::WANTED, None)
     }
 
-    /// The same for [`Connection::load`]. What it does afterwards ends with [`FaultClass::Interrupted`] once
+    /// The same with the look-up. Whatever it waits for, from the look-up on, ends with [`FaultClass::Interrupted`] once
     /// `interrupted` is set.
-    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
-        let mut connection = Connection::open_with(endpoint, capability::WANTED | capability::LOCAL_FILES)?;
-        match connection.stream.wait_until(interrupted) {
-            Ok(()) => Ok(connection),
-            Err(error) => Err(fault(error.into(), BROKE)),
-        }
+    pub fn open_until(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED, Some(interrupted))
     }
 
-    fn open_with(endpoint: &Endpoint, wanted: u32) -> Result<Connection<'a>, Fault> {
-        let deadline = Instant::now() + endpoint.address.connect_timeout;
-        Connection::log_in(endpoint, wanted, deadline).map_err(|error| {
-            let cause = match &error {
-                ClientError::Io(error) => Cause::of(error),
-                _ => Cause::Other,
-            };
-            connect_fault(&endpoint.address, fault(error, ""), cause)
+    /// The same for [`Connection::load`].
+    pub fn open_to_load(endpoint: &Endpoint, interrupted: &'a AtomicBool) -> Result<Connection<'a>, Fault> {
+        Connection::open_with(endpoint, capability::WANTED | capability::LOCAL_FILES, Some(interrupted))
+    }
+
+    fn open_with(
+        endpoint: &Endpoint,
+        wanted: u32,
+        interrupted: Option<&'a AtomicBool>,
+    ) -> Result<Connection<'a>, Fault> {
+        endpoint.passwords.log_in(interrupted, is_refusal, |password| {
+            let patience = Patience { deadline: Some(Instant::now() + endpoint.address.connect_timeout), interrupted };
+            let opened = Connection::log_in(endpoint, password, wanted, patience);
+            let begun = opened.and_then(|connection| connection.begun(&endpoint.address, patience));
+            begun.map_err(|error| {
+                let cause = match &error {
+                    ClientError::Io(_)
+                        if interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed)) =>
+                    {
+                        return interruption();
+                    }
+                    ClientError::Begin(_) => return fault(error, ""),
+                    ClientError::Io(error) => Cause::of(error),
+                    _ => Cause::Other,
+                };
+                connect_fault(&endpoint.address, fault(error, ""), cause)
+            })
         })
     }
 
-    fn log_in(endpoint: &Endpoint, wanted: u32, deadline: Instant) -> Result<Connection<'a>, ClientError> {
+    fn log_in(
+        endpoint: &Endpoint,
+        password: Option<&Secret>,
+        wanted: u32,
+        patience: Patience<'a>,
+    ) -> Result<Connection<'a>, ClientError> {
         let address = &endpoint.address;
         let mut connection = Connection {
-            stream: Stream::connect(address, deadline)?,
+            stream: Stream::connect(address, patience)?,
+            frames: None,
             received: vec![0; RECEIVE_BYTES].into(),
             start: 0,
             end: 0,
@@ -117,18 +159,49 @@ impl<'a> Connection<'a> {
             deprecate_eof: false,
             usable: false,
         };
-        let (greeting, mut sequence) = connection.packet(deadline)?;
+        let (greeting, mut sequence) = connection.packet()?;
         let greeting = Greeting::parse(&greeting)?;
-        let mut capabilities = greeting.capabilities & wanted;
+        let mut capabilities = greeting.capabilities & wanted | compression(address.compression, &greeting)?;
         if encrypts(address.ssl_mode, &greeting)? {
             capabilities |= capability::SSL;
             sequence = connection.encrypt(endpoint, capabilities, sequence)?;
         }
-        connection.authenticate(address, &greeting, capabilities, sequence, deadline)?;
-        connection.stream.set_timeout(None)?;
+        connection.authenticate(address, password, &greeting, capabilities, sequence)?;
+        if let Some(algorithm) = address.compression {
+            if connection.start < connection.end {
+                return Err(WireError::Violation("it went on before compression began").into());
+            }
+            connection.frames = Some(Box::new(Frames::new(algorithm)?));
+        }
         connection.deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
         connection.usable = true;
         Ok(connection)
+    }
+
+    /// The connection once the statements are done that all connections begin with: within the time to connect, or those
+    /// of a session each within a time of its own, if statements have one.
+    fn begun(mut self, address: &MySqlAddress, patience: Patience<'a>) -> Result<Connection<'a>, ClientError> {
+        for sql in &address.init_sql {
+            let (over, option) = match (address.statement_timeout, patience.interrupted) {
+                (Some(limit), None) => {
+                    self.stream.forget_deadline()?;
+                    self.stream.limit_silence(Some(limit))?;
+                    (Some(Instant::now() + limit), "--statement-timeout")
+                }
+                _ => (patience.deadline, "--connect-timeout"),
+            };
+            self.query(sql).map_err(|mut fault| {
+                if fault.class == FaultClass::Interrupted {
+                    return ClientError::Begin(fault);
+                }
+                if fault.code == 0 && over.is_some_and(|over| over <= Instant::now()) {
+                    fault.message = format!("no answer within {option}");
+                }
+                ClientError::Begin(init_fault(sql, fault))
+            })?;
+        }
+        self.stream.forget_deadline()?;
+        Ok(self)
     }
 
     fn encrypt(&mut self, endpoint: &Endpoint, capabilities: u32, sequence: u8) -> Result<u8, ClientError> {
@@ -147,12 +220,12 @@ impl<'a> Connection<'a> {
     fn authenticate(
         &mut self,
         address: &MySqlAddress,
+        password: Option<&Secret>,
         greeting: &Greeting,
         capabilities: u32,
         sequence: u8,
-        deadline: Instant,
     ) -> Result<(), ClientError> {
-        let password = address.password.as_ref().map_or("", |password| password.reveal());
+        let password = password.map_or("", Secret::reveal);
         let channel = match address.socket {
             _ if self.stream.is_encrypted() => Channel::Tls,
             Some(_) => Channel::Local,
@@ -164,7 +237,7 @@ impl<'a> Connection<'a> {
         wire::login(&mut self.out, capabilities, &address.user, &address.database, plugin, &answer);
         wire::send(&mut self.out, sequence, &mut self.stream)?;
         loop {
-            let (payload, sequence) = self.packet(deadline)?;
+            let (payload, sequence) = self.packet()?;
             let answer = match payload.first() {
                 Some(&mark::OK) => return Ok(()),
                 Some(&mark::ERR) => return Err(WireError::from(wire::server_error(&payload, false)).into()),
@@ -185,7 +258,7 @@ impl<'a> Connection<'a> {
     }
 
     /// Receives a small packet as a whole, with the sequence number of the one that follows it.
-    fn packet(&mut self, deadline: Instant) -> Result<(Vec<u8>, u8), ClientError> {
+    fn packet(&mut self) -> Result<(Vec<u8>, u8), ClientError> {
         loop {
             let bytes = &self.received[self.start..self.end];
             if let Some((header, payload)) = bytes.split_first_chunk() {
@@ -198,7 +271,6 @@ impl<'a> Connection<'a> {
                     return Ok((payload.to_vec(), header[3].wrapping_add(1)));
                 }
             }
-            self.stream.set_timeout(Some(time_left(deadline)?))?;
             self.receive()?;
         }
     }
@@ -210,7 +282,13 @@ impl<'a> Connection<'a> {
 
     /// Bounds how long the server may be silent within a statement. A connection on which it was longer is lost.
     pub fn limit_silence(&self, limit: Option<Duration>) -> Result<(), Fault> {
-        self.stream.set_timeout(limit).map_err(|error| fault(error.into(), BROKE))
+        self.stream.limit_silence(limit).map_err(|error| fault(error.into(), BROKE))
+    }
+
+    /// Asks for nothing but the session's status.
+    pub fn ping(&mut self) -> Result<Answer, Fault> {
+        self.begin(command::PING);
+        self.answer(Expected::Results, &mut Skip)
     }
 
     /// Sends text, which may be several statements, and counts and drops the rows of their results.
@@ -232,7 +310,7 @@ impl<'a> Connection<'a> {
         self.answer_with(Expected::Results, &mut Skip, data.as_bytes())
     }
 
-    /// Sends text and keeps the rows of its results.
+    /// Sends text, which may be several statements, and keeps the rows of their results.
     pub fn rows(&mut self, sql: &str) -> Result<Vec<TextRow>, Fault> {
         self.begin(command::QUERY);
         self.out.extend_from_slice(sql.as_bytes());
@@ -248,10 +326,28 @@ impl<'a> Connection<'a> {
         self.answer(Expected::Statement, &mut Skip)
     }
 
-    /// Executes a prepared statement, which takes as many arguments as are given.
+    /// Executes a prepared statement, which takes as many arguments as are given, and counts and drops its rows.
     pub fn execute(&mut self, statement: u32, arguments: Arguments<'_>) -> Result<Answer, Fault> {
+        self.execute_into(statement, arguments, &mut Skip)
+    }
+
+    /// The same with the rows, which are of the binary protocol, handed on.
+    pub fn execute_into(
+        &mut self,
+        statement: u32,
+        arguments: Arguments<'_>,
+        rows: &mut impl Rows,
+    ) -> Result<Answer, Fault> {
         wire::execute(&mut self.out, statement, arguments);
-        self.answer(Expected::Results, &mut Skip)
+        self.answer(Expected::Results, rows)
+    }
+
+    /// Drops a prepared statement, to which a server says nothing (dev:page_protocol_com_stmt_close.html).
+    pub fn close(&mut self, statement: u32) -> Result<(), Fault> {
+        self.begin(command::STMT_CLOSE);
+        self.out.extend_from_slice(&statement.to_le_bytes());
+        let sent = self.send_command();
+        sent.map(drop).map_err(|error| self.failed(error.into()))
     }
 
     fn begin(&mut self, command: u8) {
@@ -266,20 +362,24 @@ impl<'a> Connection<'a> {
 
     /// The same, with what a server gets that asks for a file.
     fn answer_with(&mut self, expected: Expected, rows: &mut impl Rows, file: &[u8]) -> Result<Answer, Fault> {
-        let answer = match wire::send(&mut self.out, 0, &mut self.stream) {
+        if self.stream.is_interrupted() {
+            return Err(interruption());
+        }
+        let answer = match self.send_command() {
             Ok(sequence) => self.read_answer(expected, sequence, rows, file),
             Err(error) => Err(self.last_words(error)),
         };
-        answer.map_err(|error| {
-            let mut fault = fault(error, BROKE);
-            if fault.class == FaultClass::ConnectionLost {
-                self.usable = false;
-                if self.stream.is_interrupted() {
-                    fault = interruption();
-                }
-            }
-            fault
-        })
+        answer.map_err(|error| self.failed(error))
+    }
+
+    /// What an error of a command means for the connection.
+    fn failed(&mut self, error: ClientError) -> Fault {
+        let fault = fault(error, BROKE);
+        if fault.class != FaultClass::ConnectionLost {
+            return fault;
+        }
+        self.usable = false;
+        if self.stream.is_interrupted() { interruption() } else { fault }
     }
 
     fn read_answer(
@@ -290,11 +390,14 @@ impl<'a> Connection<'a> {
         file: &[u8],
     ) -> Result<Answer, ClientError> {
         let mut response = Response::new(expected, sequence, self.deprecate_eof);
+        if self.frames.is_some() {
+            response = response.without_turns();
+        }
         loop {
             let (used, step) = response.step(&self.received[self.start..self.end], rows)?;
             self.start += used;
             match step {
-                Step::Done(answer) => return answer.map_err(|error| WireError::from(error).into()),
+                Step::Done(answer) => return self.in_turn(answer),
                 Step::More => self.receive()?,
                 // No file is ever read: there are only bytes of our own, or none, and an empty packet at their end
                 // (dev:page_protocol_com_query_response_local_infile_request.html).
@@ -302,11 +405,40 @@ impl<'a> Connection<'a> {
                     for part in file.chunks(FILE_PART_BYTES).chain([&[][..]]) {
                         wire::start(&mut self.out);
                         self.out.extend_from_slice(part);
-                        sequence = wire::send(&mut self.out, sequence, &mut self.stream)?;
+                        sequence = self.send(sequence)?;
                     }
                     response.answered(sequence);
                 }
             }
+        }
+    }
+
+    /// On a compressed connection it is frames that have turns.
+    fn in_turn(&self, answer: Result<Answer, ServerError>) -> Result<Answer, ClientError> {
+        let out_of_turn = self.frames.as_ref().is_some_and(|frames| !frames.in_turn());
+        match answer {
+            Ok(_) if out_of_turn => Err(WireError::Violation("compressed packets out of order").into()),
+            Ok(answer) => Ok(answer),
+            Err(mut error) => {
+                error.unsolicited |= out_of_turn;
+                Err(WireError::from(error).into())
+            }
+        }
+    }
+
+    /// Sends the command that was built.
+    fn send_command(&mut self) -> io::Result<u8> {
+        if let Some(frames) = &mut self.frames {
+            frames.begin();
+        }
+        self.send(0)
+    }
+
+    /// Sends the packet that was built.
+    fn send(&mut self, sequence: u8) -> io::Result<u8> {
+        match &mut self.frames {
+            None => wire::send(&mut self.out, sequence, &mut self.stream),
+            Some(frames) => wire::send(&mut self.out, sequence, &mut frames.to(&mut self.stream)),
         }
     }
 
@@ -322,13 +454,18 @@ impl<'a> Connection<'a> {
     }
 
     /// Receives some bytes, whatever is there.
-    fn receive(&mut self) -> io::Result<()> {
+    fn receive(&mut self) -> Result<(), ClientError> {
         // Little is left over, if anything: the part of a packet that must be looked at as a whole.
         self.received.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        match self.stream.read(&mut self.received[self.end..])? {
-            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        let room = &mut self.received[self.end..];
+        let count = match &mut self.frames {
+            None => self.stream.read(room)?,
+            Some(frames) => frames.read(&mut self.stream, room)?,
+        };
+        match count {
+            0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             count => {
                 self.end += count;
                 Ok(())
@@ -343,7 +480,7 @@ impl Drop for Connection<'_> {
         if self.usable {
             self.begin(command::QUIT);
             // A server that is gone needs no goodbye.
-            let _ = wire::send(&mut self.out, 0, &mut self.stream).and_then(|_| self.stream.finish());
+            let _ = self.send_command().and_then(|_| self.stream.finish());
         }
     }
 }
@@ -358,6 +495,21 @@ fn encrypts(mode: SslMode, greeting: &Greeting) -> Result<bool, ClientError> {
     }
 }
 
+/// The capability to ask for, which a server without it would not have.
+fn compression(wanted: Option<Algorithm>, greeting: &Greeting) -> Result<u32, ClientError> {
+    let Some(wanted) = wanted else { return Ok(0) };
+    let offers = |algorithm: &Algorithm| greeting.capabilities & capability::compression(*algorithm) != 0;
+    if offers(&wanted) {
+        return Ok(capability::compression(wanted));
+    }
+    let offered: Vec<_> = Algorithm::ALL.iter().copied().filter(offers).map(Algorithm::name).collect();
+    let offered = match offered.is_empty() {
+        true => "nor any other compression; leave it out".into(),
+        false => format!("but {}", offered.join(" and ")),
+    };
+    Err(ClientError::NoCompression { wanted, offered })
+}
+
 /// What stands before the message of an error that ends a connection in use.
 const BROKE: &str = "the connection broke: ";
 
@@ -369,6 +521,7 @@ fn fault(error: ClientError, prefix: &str) -> Fault {
             sqlstate: error.sqlstate,
             message: error.message,
         },
+        ClientError::Begin(fault) => fault,
         other => Fault {
             class: FaultClass::ConnectionLost,
             code: 0,

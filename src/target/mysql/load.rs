@@ -1,6 +1,6 @@
-//! Rows in bulk over a [`Connection`], which costs the client less than sqlx and can send the lines of LOAD DATA LOCAL.
+//! Rows in bulk over a [`Connection`], by the lines of LOAD DATA LOCAL or by INSERT.
 //!
-//! Must not import: sqlx, which is for the control connection.
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::sync::atomic::AtomicBool;
 

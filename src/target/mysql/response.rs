@@ -13,8 +13,9 @@ use super::wire::{Bytes, FULL, HEADER, ServerError, WireError, mark, packet_leng
 /// shorter. A receive buffer must hold one of them with its header.
 pub const LONGEST_INSPECTED: usize = 8 << 10;
 
-/// SERVER_MORE_RESULTS_EXISTS (dev:mysql__com_8h.html).
+/// SERVER_MORE_RESULTS_EXISTS and SERVER_STATUS_NO_BACKSLASH_ESCAPES (dev:mysql__com_8h.html).
 const MORE_RESULTS: u16 = 8;
+const NO_BACKSLASH_ESCAPES: u16 = 0x200;
 
 /// Receives the rows of an answer.
 pub trait Rows {
@@ -92,6 +93,15 @@ pub struct Answer {
     pub statement: u32,
     /// How many arguments the prepared statement takes.
     pub parameters: u16,
+    /// The session's status after the last statement.
+    status: u16,
+}
+
+impl Answer {
+    /// Whether a backslash in a literal is an escape.
+    pub fn escapes_by_backslash(&self) -> bool {
+        self.status & NO_BACKSLASH_ESCAPES == 0
+    }
 }
 
 /// What is expected of a command.
@@ -146,6 +156,8 @@ pub struct Response {
     state: State,
     /// Number of the next packet.
     sequence: u8,
+    /// Whether packets must come with the numbers that they should have.
+    turns: bool,
     /// Bytes of the present packet that are still to come, which are not looked at.
     left: usize,
     /// Whether the next packet goes on with the payload of the present one.
@@ -164,7 +176,12 @@ impl Response {
             Expected::Statement => State::Statement,
         };
         let answer = Answer::default();
-        Response { state, sequence, left: 0, continues: false, in_row: false, deprecate_eof, answer }
+        Response { state, sequence, turns: true, left: 0, continues: false, in_row: false, deprecate_eof, answer }
+    }
+
+    /// Takes packets of any number: a server that compresses counts them by its frames, now and then.
+    pub fn without_turns(self) -> Response {
+        Response { turns: false, ..self }
     }
 
     /// Reads on. Gives the number of bytes that are used up; those after them are to be given again, with more behind
@@ -183,7 +200,7 @@ impl Response {
                 return Ok((used, Step::More));
             };
             let length = packet_length(header);
-            let in_turn = header[3] == self.sequence;
+            let in_turn = header[3] == self.sequence || !self.turns;
             if self.continues {
                 self.begin(length, in_turn)?;
                 used += HEADER;
@@ -314,6 +331,7 @@ impl Response {
     }
 
     fn result_ended(&mut self, status: u16) {
+        self.answer.status = status;
         self.state = if status & MORE_RESULTS == 0 { State::Done } else { State::Result };
     }
 
@@ -354,8 +372,19 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Sent {
         Changed(u64),
-        Rows { columns: usize, rows: Vec<TextRow> },
+        /// The server asks for a file, and so many rows come of it.
+        Loaded(u64),
+        Rows {
+            columns: usize,
+            rows: Vec<TextRow>,
+        },
+        /// Nothing follows it.
+        Failed(u16),
     }
+
+    /// How many packets a client sends in place of a file.
+    const FILE_PACKETS: u8 = 3;
+    const MESSAGE: &str = "it does not work";
 
     /// An answer as it goes over the wire.
     struct Writer {
@@ -419,6 +448,14 @@ mod tests {
                 let status = if at + 1 < results.len() { MORE_RESULTS } else { 0 };
                 match result {
                     Sent::Changed(affected) => self.ok(mark::OK, *affected, status),
+                    Sent::Loaded(affected) => {
+                        self.packet(b"\xfb/a/file");
+                        self.sequence = self.sequence.wrapping_add(FILE_PACKETS);
+                        self.ok(mark::OK, *affected, status);
+                    }
+                    Sent::Failed(code) => {
+                        self.packet(&[&[mark::ERR], &code.to_le_bytes()[..], b"#HY000", MESSAGE.as_bytes()].concat());
+                    }
                     Sent::Rows { columns, rows } => {
                         let mut count = Vec::new();
                         wire::push_lenenc(&mut count, *columns);
@@ -451,7 +488,7 @@ mod tests {
             assert!(end - start <= HEADER + LONGEST_INSPECTED, "a buffer of that size must be enough");
             match step {
                 Step::Done(outcome) => return (Ok(outcome), rows.rows, bytes.len() - start),
-                Step::LocalInfile { .. } => return (Err("a file".into()), rows.rows, bytes.len() - start),
+                Step::LocalInfile { sequence } => response.answered(sequence.wrapping_add(FILE_PACKETS)),
                 Step::More if end == bytes.len() => return (Err("cut short".into()), rows.rows, end - start),
                 Step::More => end = (end + lengths.next().unwrap()).min(bytes.len()),
             }
@@ -462,42 +499,67 @@ mod tests {
         Response::new(Expected::Results, 1, deprecate_eof)
     }
 
-    fn sent() -> impl Strategy<Value = Vec<Sent>> {
-        let value = proptest::option::weighted(0.9, vec(any::<u8>(), 0..300));
+    /// Results whose values are shorter than this.
+    fn sent(length: usize) -> impl Strategy<Value = Vec<Sent>> {
+        let value = proptest::option::weighted(0.9, vec(any::<u8>(), 0..length));
         let rows = (1usize..4).prop_flat_map(move |columns| {
             let rows = vec(vec(value.clone(), columns), 0..5);
             rows.prop_map(move |rows| Sent::Rows { columns, rows })
         });
-        vec(prop_oneof![(0..1000u64).prop_map(Sent::Changed), rows], 1..4)
+        let results = prop_oneof![
+            3 => (0..100_000u64).prop_map(Sent::Changed),
+            2 => (0..1000u64).prop_map(Sent::Loaded),
+            4 => rows,
+            1 => any::<u16>().prop_map(Sent::Failed),
+        ];
+        vec(results, 1..5).prop_map(|mut results| {
+            let failed = results.iter().position(|result| matches!(result, Sent::Failed(_)));
+            results.truncate(failed.map_or(results.len(), |at| at + 1));
+            results
+        })
     }
 
-    fn expected(sent: &[Sent]) -> (Answer, Vec<TextRow>) {
+    /// What a reader must make of results: all is read, and nothing is left.
+    fn expected(sent: &[Sent]) -> (Outcome, Vec<TextRow>, usize) {
         let (mut answer, mut all) = (Answer::default(), Vec::new());
         for result in sent {
             match result {
-                Sent::Changed(affected) => answer.affected += affected,
+                Sent::Changed(affected) | Sent::Loaded(affected) => answer.affected += affected,
                 Sent::Rows { rows, .. } => all.extend_from_slice(rows),
+                Sent::Failed(code) => {
+                    let (sqlstate, message) = ("HY000".into(), MESSAGE.into());
+                    let error = ServerError { code: *code, sqlstate, message, unsolicited: false };
+                    return (Ok(Err(error)), all, 0);
+                }
             }
         }
         answer.rows = all.len() as u64;
-        (answer, all)
+        (Ok(Ok(answer)), all, 0)
     }
 
     proptest! {
         #[test]
         fn what_was_sent_is_what_is_read_wherever_it_is_cut(
-            sent in sent(), deprecate_eof: bool, lengths in vec(1usize..40, 1..20),
+            sent in sent(300), deprecate_eof: bool, lengths in vec(1usize..40, 1..20),
         ) {
             let bytes = Writer::new(deprecate_eof).results(&sent);
-            let (answer, rows) = expected(&sent);
+            let wanted = expected(&sent);
             for lengths in [&lengths[..], &[1], &[bytes.len()]] {
-                let outcome = read(results(deprecate_eof), &bytes, lengths);
-                prop_assert_eq!(&outcome, &(Ok(Ok(answer)), rows.clone(), 0));
+                prop_assert_eq!(&read(results(deprecate_eof), &bytes, lengths), &wanted);
             }
         }
 
         #[test]
-        fn an_answer_cut_short_is_never_complete(sent in sent(), deprecate_eof: bool, part in 0.0..1.0f64) {
+        fn a_single_cut_at_any_byte_changes_nothing(sent in sent(20), deprecate_eof: bool) {
+            let bytes = Writer::new(deprecate_eof).results(&sent);
+            let wanted = expected(&sent);
+            for cut in 1..bytes.len() {
+                prop_assert_eq!(&read(results(deprecate_eof), &bytes, &[cut, bytes.len()]), &wanted, "cut at {}", cut);
+            }
+        }
+
+        #[test]
+        fn an_answer_cut_short_is_never_complete(sent in sent(300), deprecate_eof: bool, part in 0.0..1.0f64) {
             let bytes = Writer::new(deprecate_eof).results(&sent);
             let length = (bytes.len() as f64 * part) as usize;
             let (outcome, ..) = read(results(deprecate_eof), &bytes[..length], &[7]);
@@ -551,6 +613,35 @@ mod tests {
                 assert_eq!(outcome, Ok(Ok(Answer { rows: 3, ..Answer::default() })), "{length}");
                 assert!(got == rows, "{length}");
                 assert_eq!(left, 0);
+            }
+        }
+    }
+
+    #[test]
+    fn full_packets_mean_the_same_cut_at_each_byte_near_their_ends() {
+        // The payloads of the long row are one full packet with an empty one behind it, and two with one more byte.
+        for (length, deprecate_eof) in [(FULL - 4, true), (2 * FULL + 1 - 9, false)] {
+            let value: Vec<u8> = (0..length).map(|at| (at % 253) as u8).collect();
+            let rows = vec![vec![Some(value)], vec![None]];
+            let mut writer = Writer::new(deprecate_eof);
+            writer.packet(&[1]);
+            // A description may be as long.
+            writer.packet(&vec![b'd'; FULL]);
+            if !deprecate_eof {
+                writer.end(0);
+            }
+            rows.iter().for_each(|row| writer.row(row));
+            writer.end(0);
+            let bytes = writer.bytes;
+            let (mut edge, mut edges) = (0, Vec::new());
+            while let Some(header) = bytes[edge..].first_chunk() {
+                edge += HEADER + wire::packet_length(header);
+                edges.push(edge);
+            }
+            let wanted = (Ok(Ok(Answer { rows: 2, ..Answer::default() })), rows, 0);
+            for cut in edges.iter().flat_map(|edge| edge - 2..(edge + HEADER + 2).min(bytes.len())) {
+                let got = read(results(deprecate_eof), &bytes, &[cut, bytes.len()]);
+                assert!(got == wanted, "{length} bytes, cut at {cut} of {}: {:?}", bytes.len(), got.0);
             }
         }
     }

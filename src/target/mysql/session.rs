@@ -4,14 +4,14 @@
 //! written straight into the packet. BEGIN, COMMIT and ROLLBACK are text, since MySQL does not prepare BEGIN. A session
 //! that the server lets prepare no more sends text from then on.
 //!
-//! Must not import: sqlx, which is for the control connection.
+//! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::connection::Connection;
 use crate::spec::Protocol;
-use crate::target::{Dialect, Fault, FaultClass, Prepares, Session, placeholders, render_text};
+use crate::target::{Fault, FaultClass, Literals, Prepares, Session, placeholders, render_text};
 use crate::workload::plan::{Call, Plan};
 
 /// A number that no server gives a statement: MariaDB uses it for the statement prepared last
@@ -32,7 +32,7 @@ pub struct Statements {
 }
 
 impl Statements {
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
@@ -51,16 +51,30 @@ pub struct MySqlSession {
     connection: Connection<'static>,
     statements: Arc<Statements>,
     protocol: Protocol,
+    literals: Literals,
     /// The server's number of each text.
     prepared: Vec<u32>,
     prepares: Prepares,
 }
 
 impl MySqlSession {
-    pub fn new(connection: Connection<'static>, statements: Arc<Statements>) -> MySqlSession {
+    /// Refuses a connection on which the plan's writes would never be committed.
+    pub fn new(mut connection: Connection<'static>, statements: Arc<Statements>) -> Result<MySqlSession, Fault> {
+        let plan = &statements.plan;
+        if plan.writes() && !plan.transaction.begin && !autocommits(&mut connection)? {
+            return Err(failed(
+                "autocommit is off on this connection and the workload sends no COMMIT: nothing would be written for \
+                 good; give --init-sql 'SET autocommit = 1', or do without --skip-trx"
+                    .into(),
+            ));
+        }
+        let literals = match connection.ping()?.escapes_by_backslash() {
+            true => Literals::MySql,
+            false => Literals::MySqlNoBackslashEscapes,
+        };
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
         let protocol = statements.protocol;
-        MySqlSession { connection, statements, protocol, prepared, prepares: Prepares::default() }
+        Ok(MySqlSession { connection, statements, protocol, literals, prepared, prepares: Prepares::default() })
     }
 
     /// Prepares the text of a call; `None` if the server's limit is reached, for this session from now on.
@@ -80,16 +94,13 @@ impl MySqlSession {
         self.prepares.took_ns.push(began.elapsed().as_nanos() as u64);
         let given = call.arguments.iter().count();
         if usize::from(statement.parameters) != given {
+            // The next transaction tries it anew, and a server keeps only so many.
+            self.connection.close(statement.statement)?;
             let name = &plan.statements[call.statement].name;
-            return Err(Fault {
-                class: FaultClass::Failed,
-                code: 0,
-                sqlstate: String::new(),
-                message: format!(
-                    "the server finds {} placeholders in statement `{name}`, which has {given} arguments",
-                    statement.parameters
-                ),
-            });
+            return Err(failed(format!(
+                "the server finds {} placeholders in statement `{name}`, which has {given} arguments",
+                statement.parameters
+            )));
         }
         self.prepared[text] = statement.statement;
         Ok(Some(statement.statement))
@@ -97,10 +108,21 @@ impl MySqlSession {
 
     fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<(), Fault> {
         let Statements { plan, placeholders, .. } = &*self.statements;
-        let places = placeholders[text].iter().copied();
-        let write = |out: &mut Vec<u8>| render_text(plan.sql(call), places, call.arguments, Dialect::MySql, out);
+        let (places, literals) = (placeholders[text].iter().copied(), self.literals);
+        let write = |out: &mut Vec<u8>| render_text(plan.sql(call), places, call.arguments, literals, out);
         self.connection.query_with(write).map(drop)
     }
+}
+
+/// The session's own value, since init_connect, a proxy or --init-sql may have set another than the server's. The status
+/// that comes with each answer does not tell: MySQL 9.7 says "on" in a session that has it off by the server's default.
+fn autocommits(connection: &mut Connection<'_>) -> Result<bool, Fault> {
+    let rows = connection.rows("SHOW SESSION VARIABLES WHERE Variable_name = 'autocommit'")?;
+    Ok(rows.into_iter().flatten().nth(1).flatten().is_none_or(|value| value != b"OFF"))
+}
+
+fn failed(message: String) -> Fault {
+    Fault { class: FaultClass::Failed, code: 0, sqlstate: String::new(), message }
 }
 
 impl Session for MySqlSession {

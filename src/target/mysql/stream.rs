@@ -1,15 +1,22 @@
 //! The bytes' way to the server: a TCP connection or a Unix socket, either of them with or without TLS.
 //!
-//! Everything blocks, and a signal interrupts nothing but a wait that may be (see [`Stream::wait_until`]). Imports
-//! nothing of the crate but the address.
+//! Everything blocks: while it logs in until a deadline, and later for as long as the socket's own timeout lets it. What
+//! may be interrupted looks every [`LOOK`] whether it is. Imports nothing of the crate but the address.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::addr::SocketAddrArg;
+use rustix::net::sockopt::{self, Timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 
@@ -18,26 +25,52 @@ use crate::spec::MySqlAddress;
 /// How often a wait that may be interrupted looks whether it is.
 const LOOK: Duration = Duration::from_millis(100);
 
-pub struct Stream<'a> {
-    socket: Socket,
-    tls: Option<Box<ClientConnection>>,
+/// How long is waited; with neither of them for ever.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    pub deadline: Option<Instant>,
     /// Once this is set nothing is waited for any more.
-    interrupted: Option<&'a AtomicBool>,
+    pub interrupted: Option<&'a AtomicBool>,
 }
 
-enum Socket {
+impl Patience<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
+    }
+
+    /// How long to wait before looking again; `None` where there is nothing to look for.
+    fn spell(&self) -> io::Result<Option<Duration>> {
+        if self.is_interrupted() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let left = self.deadline.map(time_left).transpose()?;
+        Ok(self.interrupted.map(|_| LOOK).into_iter().chain(left).min())
+    }
+}
+
+pub struct Stream<'a> {
+    socket: Socket<'a>,
+    tls: Option<Box<ClientConnection>>,
+}
+
+struct Socket<'a> {
+    way: Way,
+    patience: Patience<'a>,
+}
+
+enum Way {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
 impl<'a> Stream<'a> {
-    /// Connects without TLS. A host name is looked up each time, since a managed database moves behind its name.
-    pub fn connect(address: &MySqlAddress, deadline: Instant) -> io::Result<Stream<'a>> {
-        let socket = match &address.socket {
-            Some(path) => Socket::Unix(UnixStream::connect(path)?),
-            None => Socket::Tcp(connect_tcp(&address.host, address.port, deadline)?),
+    /// Connects without TLS. Until [`Stream::forget_deadline`] all that it does ends by the deadline.
+    pub fn connect(address: &MySqlAddress, patience: Patience<'a>) -> io::Result<Stream<'a>> {
+        let way = match &address.socket {
+            Some(path) => Way::Unix(connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, patience)?.into()),
+            None => Way::Tcp(connect_tcp(&look_up(&address.host, address.port, patience)?, patience)?),
         };
-        Ok(Stream { socket, tls: None, interrupted: None })
+        Ok(Stream { socket: Socket { way, patience }, tls: None })
     }
 
     /// Goes on with TLS.
@@ -63,37 +96,19 @@ impl<'a> Stream<'a> {
         Some(format!("{version} {cipher}"))
     }
 
-    /// How long a read or a write may take that makes no progress; `None` waits for ever.
-    pub fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match &self.socket {
-            Socket::Tcp(tcp) => tcp.set_read_timeout(timeout).and_then(|()| tcp.set_write_timeout(timeout)),
-            Socket::Unix(unix) => unix.set_read_timeout(timeout).and_then(|()| unix.set_write_timeout(timeout)),
-        }
+    /// From now on waits for as long as it takes, or until it is interrupted.
+    pub fn forget_deadline(&mut self) -> io::Result<()> {
+        self.socket.patience.deadline = None;
+        self.socket.set_timeout(self.socket.patience.spell()?)
     }
 
-    /// From now on waits for as long as it takes, or until `interrupted` is set.
-    pub fn wait_until(&mut self, interrupted: &'a AtomicBool) -> io::Result<()> {
-        self.interrupted = Some(interrupted);
-        self.set_timeout(Some(LOOK))
+    /// How long a read or a write may take that makes no progress, of a stream that is not interrupted.
+    pub fn limit_silence(&self, limit: Option<Duration>) -> io::Result<()> {
+        self.socket.set_timeout(limit)
     }
 
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed))
-    }
-
-    /// Tries again what a signal interrupted, and after [`Stream::wait_until`] what only took its time.
-    fn patiently<R>(&mut self, mut attempt: impl FnMut(&mut Self) -> io::Result<R>) -> io::Result<R> {
-        loop {
-            match attempt(self) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // The socket's own timeout. TimedOut would be the system's, which has given the connection up.
-                Err(error)
-                    if error.kind() == io::ErrorKind::WouldBlock
-                        && self.interrupted.is_some()
-                        && !self.is_interrupted() => {}
-                done => return done,
-            }
-        }
+        self.socket.patience.is_interrupted()
     }
 
     /// Tells the other side that nothing more will come; a TLS connection that just ends looks cut off.
@@ -108,44 +123,69 @@ impl<'a> Stream<'a> {
 
 impl Read for Stream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.patiently(|stream| match &mut stream.tls {
-            None => stream.socket.read(buffer),
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut stream.socket).read(buffer),
-        })
+        match &mut self.tls {
+            None => self.socket.read(buffer),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).read(buffer),
+        }
     }
 }
 
 impl Write for Stream<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.patiently(|stream| match &mut stream.tls {
-            None => stream.socket.write(bytes),
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut stream.socket).write(bytes),
-        })
+        match &mut self.tls {
+            None => self.socket.write(bytes),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.patiently(|stream| match &mut stream.tls {
+        match &mut self.tls {
             None => Ok(()),
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut stream.socket).flush(),
+            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).flush(),
+        }
+    }
+}
+
+impl Socket<'_> {
+    /// What one read or write may take, which a deadline sets anew before each of them.
+    fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match &self.way {
+            Way::Tcp(tcp) => tcp.set_read_timeout(timeout).and_then(|()| tcp.set_write_timeout(timeout)),
+            Way::Unix(unix) => unix.set_read_timeout(timeout).and_then(|()| unix.set_write_timeout(timeout)),
+        }
+    }
+
+    /// Tries again what a signal interrupted, and what took longer than a spell while there is patience.
+    fn patiently<R>(&mut self, mut attempt: impl FnMut(&mut Way) -> io::Result<R>) -> io::Result<R> {
+        loop {
+            if self.patience.deadline.is_some() {
+                self.set_timeout(self.patience.spell()?)?;
+            }
+            match attempt(&mut self.way) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The socket's own timeout. TimedOut would be the system's, which has given the connection up.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.patience.spell()?.is_some() => {}
+                done => return done,
+            }
+        }
+    }
+}
+
+impl Read for Socket<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.patiently(|way| match way {
+            Way::Tcp(tcp) => tcp.read(buffer),
+            Way::Unix(unix) => unix.read(buffer),
         })
     }
 }
 
-impl Read for Socket {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(tcp) => tcp.read(buffer),
-            Socket::Unix(unix) => unix.read(buffer),
-        }
-    }
-}
-
-impl Write for Socket {
+impl Write for Socket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Socket::Tcp(tcp) => tcp.write(bytes),
-            Socket::Unix(unix) => unix.write(bytes),
-        }
+        self.patiently(|way| match way {
+            Way::Tcp(tcp) => tcp.write(bytes),
+            Way::Unix(unix) => unix.write(bytes),
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -153,15 +193,49 @@ impl Write for Socket {
     }
 }
 
-/// Tries the addresses of a name in turn, as long as there is time.
-fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+/// The addresses of a host, which are looked up each time, since a managed database moves behind its name.
+///
+/// The system's resolver heeds neither deadline nor signal; by its defaults it asks each server of /etc/resolv.conf
+/// twice, for 5 s each. Where the wait may be interrupted it asks on a thread of its own, which is left behind if need
+/// be. A session's worker asks by itself, so that its deadline only counts once the resolver answered: workers that
+/// hang are left behind anyway, and a thousand of them must not become more with each attempt.
+fn look_up(host: &str, port: u16, patience: Patience<'_>) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(ip) = host.parse::<IpAddr>() {
+        return Ok(vec![(ip, port).into()]);
+    }
+    let name = (host.to_string(), port);
+    let resolve = move || (name.0.as_str(), name.1).to_socket_addrs().map(Iterator::collect);
+    if patience.interrupted.is_none() {
+        return resolve();
+    }
+    let (sender, receiver) = mpsc::channel();
+    // Nobody listens any more if the wait is over.
+    thread::Builder::new().name("name-lookup".into()).spawn(move || drop(sender.send(resolve())))?;
+    loop {
+        match receiver.recv_timeout(patience.spell()?.unwrap_or(LOOK)) {
+            Ok(addresses) => return addresses,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("the look-up of the name failed")),
+        }
+    }
+}
+
+/// Tries addresses in turn. Each of them gets an even share of the time that is left, since one may be of a machine that
+/// is gone, which answers nothing.
+fn connect_tcp(addresses: &[SocketAddr], patience: Patience<'_>) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, time_left(deadline)?) {
-            Ok(tcp) => {
+    for (at, address) in addresses.iter().enumerate() {
+        let share = |deadline| -> io::Result<Instant> {
+            Ok(Instant::now() + time_left(deadline)? / (addresses.len() - at) as u32)
+        };
+        let deadline = patience.deadline.map(share).transpose()?;
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        match connect(family, address, Patience { deadline, ..patience }) {
+            Ok(socket) => {
+                let tcp = TcpStream::from(socket);
                 tcp.set_nodelay(true)?;
                 // Notices, be it after hours, that a server vanished which owes an answer.
-                rustix::net::sockopt::set_socket_keepalive(&tcp, true)?;
+                sockopt::set_socket_keepalive(&tcp, true)?;
                 return Ok(tcp);
             }
             Err(error) => failure = error,
@@ -170,8 +244,43 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream
     Err(failure)
 }
 
+/// Connects a socket. std's way heeds no deadline for a Unix socket, whose server may have no place left in its queue,
+/// and no interruption for either.
+fn connect(family: AddressFamily, address: &impl SocketAddrArg, patience: Patience<'_>) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket(family, SocketType::STREAM, None)?;
+    rustix::io::fcntl_setfd(&socket, rustix::io::FdFlags::CLOEXEC)?;
+    loop {
+        // On Linux it bounds a connect too, which goes on where it is called again (socket(7)).
+        sockopt::set_socket_timeout(&socket, Timeout::Send, patience.spell()?)?;
+        match rustix::net::connect(&socket, address) {
+            Ok(()) | Err(Errno::ISCONN) => return Ok(socket),
+            Err(Errno::INPROGRESS | Errno::ALREADY | Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
 /// The time until `deadline`, of which there must be some.
-pub fn time_left(deadline: Instant) -> io::Result<Duration> {
+fn time_left(deadline: Instant) -> io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_answers_nothing_leaves_time_for_the_next() {
+        let listeners = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let addresses = listeners.each_ref().map(|listener| listener.local_addr().unwrap());
+        // A queue of this length has one place, and whoever comes later hears nothing.
+        rustix::net::listen(&listeners[0], 0).unwrap();
+        let _first = TcpStream::connect(addresses[0]).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let tcp = connect_tcp(&addresses, Patience { deadline: Some(deadline), interrupted: None }).unwrap();
+        assert_eq!(tcp.peer_addr().unwrap(), addresses[1]);
+    }
 }

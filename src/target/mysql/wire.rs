@@ -42,10 +42,14 @@ pub const FULL: usize = 0xff_ffff;
 
 /// Capability flags (dev:group__group__cs__capabilities__flags.html).
 pub mod capability {
+    use crate::spec::Algorithm;
+
     /// MariaDB calls it CLIENT_MYSQL and takes a client without it to know MariaDB's own flags (kb:connection).
     pub const LONG_PASSWORD: u32 = 1;
     pub const LONG_FLAG: u32 = 1 << 2;
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
+    /// Compression by zlib.
+    pub const COMPRESS: u32 = 1 << 5;
     /// Asked for only by a connection that loads.
     pub const LOCAL_FILES: u32 = 1 << 7;
     pub const PROTOCOL_41: u32 = 1 << 9;
@@ -59,11 +63,12 @@ pub mod capability {
     pub const PLUGIN_AUTH: u32 = 1 << 19;
     pub const PLUGIN_AUTH_LENENC_CLIENT_DATA: u32 = 1 << 21;
     pub const DEPRECATE_EOF: u32 = 1 << 24;
+    pub const ZSTD_COMPRESSION_ALGORITHM: u32 = 1 << 26;
 
     /// Without these there is no conversation; every server since MySQL 4.1 has them.
     pub const NEEDED: u32 = PROTOCOL_41 | SECURE_CONNECTION;
     /// Used where the server has them. Not asked for, since nothing here would look at what they bring: session
-    /// tracking, connection attributes, optional metadata, compression, files of the client, MariaDB's extensions.
+    /// tracking, connection attributes, optional metadata, files of the client, MariaDB's extensions.
     pub const WANTED: u32 = NEEDED
         | LONG_PASSWORD
         | LONG_FLAG
@@ -75,14 +80,24 @@ pub mod capability {
         | PLUGIN_AUTH
         | PLUGIN_AUTH_LENENC_CLIENT_DATA
         | DEPRECATE_EOF;
+
+    /// Asked for only where it is wanted. With both of them a server takes zlib (dev:page_protocol_basic_compression.html).
+    pub fn compression(algorithm: Algorithm) -> u32 {
+        match algorithm {
+            Algorithm::Zlib => COMPRESS,
+            Algorithm::Zstd => ZSTD_COMPRESSION_ALGORITHM,
+        }
+    }
 }
 
 /// Commands (dev:page_protocol_command_phase.html).
 pub mod command {
     pub const QUIT: u8 = 0x01;
     pub const QUERY: u8 = 0x03;
+    pub const PING: u8 = 0x0e;
     pub const STMT_PREPARE: u8 = 0x16;
     pub const STMT_EXECUTE: u8 = 0x17;
+    pub const STMT_CLOSE: u8 = 0x19;
 }
 
 /// First bytes that tell packets apart (dev:page_protocol_basic_response_packets.html).
@@ -105,6 +120,8 @@ const TYPE_VAR_STRING: u8 = 0xfd;
 const COLLATION: u8 = 45;
 /// The largest packet this client would take; the same as libmysqlclient's upper bound.
 const LARGEST_PACKET: u32 = 1 << 30;
+/// Level of zstd, for both sides; the default of MySQL's client.
+pub const ZSTD_LEVEL: u8 = 3;
 
 /// Reads a payload from its front; each read gives `None` at the end.
 pub struct Bytes<'a>(pub &'a [u8]);
@@ -296,6 +313,9 @@ pub fn login(out: &mut Vec<u8>, capabilities: u32, user: &str, database: &str, p
     }
     if capabilities & capability::PLUGIN_AUTH != 0 {
         push_text(out, plugin);
+    }
+    if capabilities & capability::ZSTD_COMPRESSION_ALGORITHM != 0 {
+        out.push(ZSTD_LEVEL);
     }
 }
 
