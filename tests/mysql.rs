@@ -445,21 +445,29 @@ fn disturbed(arguments: &[&str], what: impl FnOnce(&Child)) -> Value {
     support::program::document(&file, &output)
 }
 
+/// Waits until something is so, however slow the machine is.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < patience, "in vain waited for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Numbers of the program's connections: those of its run and the one that reads the counters.
+fn sessions(server: &Server) -> Vec<String> {
+    let rows = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'sysbench'");
+    rows.into_iter().flatten().collect()
+}
+
 /// Ends a run without a limit of time once its four connections are there and so many more statements were answered that
 /// each of them had its share.
 fn end_once_all_are_back(server: &Server, program: &Child, statements: u64) {
-    let patience = Instant::now() + Duration::from_secs(60);
-    let until = |done: &dyn Fn() -> bool| {
-        while !done() {
-            assert!(Instant::now() < patience, "the connections do not come back");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    };
-    let sessions = "SELECT COUNT(*) FROM information_schema.processlist WHERE user = 'sysbench'";
-    until(&|| server.sql(sessions)[0][0].parse::<u32>().unwrap() >= 4);
+    wait_until("four connections", || sessions(server).len() >= 4);
     let asked = || server.status(&["Questions"])["Questions"];
     let enough = asked() + statements;
-    until(&|| asked() >= enough);
+    wait_until("statements", || asked() >= enough);
     kill_process(Pid::from_child(program), Signal::INT).unwrap();
 }
 
@@ -471,8 +479,7 @@ fn connections_that_are_killed_are_replaced_and_begin_as_the_first_ones_did() {
         let (url, inserts) = (server.url(), "INSERT INTO begun (word) VALUES ('it''s'); SELECT * FROM begun");
         let init = ["--init-sql", inserts, "--init-sql", "SET SESSION max_sort_length = 999"];
         let run = disturbed(&[&["--mode", "read-only", "--url", &url, "--time", "0"], &init[..]].concat(), |program| {
-            let sessions = "SELECT id FROM information_schema.processlist WHERE user = 'sysbench'";
-            for session in server.sql(sessions).into_iter().flatten() {
+            for session in sessions(&server) {
                 // The one that reads the counters is among them, and may have ended by itself.
                 let _ = server.try_sql(&format!("KILL {session}"));
             }
@@ -568,19 +575,49 @@ fn writes_go_on_once_a_server_takes_them_again() {
         let url = server.url();
         let arguments = ["--mode", "update-non-index", "--url", &url, "--time", "0", "--max-error-rate", "100"];
         let run = disturbed(&arguments, |program| {
+            let first = sessions(&server);
+            let new = |server: &Server| sessions(server).iter().filter(|session| !first.contains(session)).count();
             server.sql("SET GLOBAL read_only = 1");
-            std::thread::sleep(Duration::from_millis(500));
+            // The one that stays reads the counters.
+            wait_until("all connections to be left", || {
+                sessions(&server).iter().filter(|id| first.contains(id)).count() <= 1
+            });
             server.sql("SET GLOBAL read_only = 0");
-            // A pause that began before that lasts less than a second.
-            end_once_all_are_back(&server, program, 30_000);
+            wait_until("four connections more", || new(&server) >= 4);
+            let updates = server.status(&["Handler_update"])["Handler_update"];
+            wait_until("updates", || server.status(&["Handler_update"])["Handler_update"] > updates + 100);
+            kill_process(Pid::from_child(program), Signal::INT).unwrap();
         });
-        assert_eq!(run["status"], "interrupted");
         let errors = run["totals"]["errors"].as_array().unwrap();
         assert!(errors.iter().all(|error| error["code"] == 1290 && error["class"] == "failover"), "{errors:?}");
-        assert!(count(&run, "totals.reconnects") >= 4, "{}", run["totals"]);
-        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["totals"]);
+        assert!(overall(&run, "reconnects") >= 4, "{run}");
+        // An outage goes on while a connection is let in and refused; the run's own ended with the first update.
+        assert_eq!(count(&run, "latency_us.outage.count"), 4, "{}", run["outages"]);
+        assert!(count(&run, "outages.cut_off") < 4, "{}", run["outages"]);
+        assert_eq!(count(&run, "outages.all_connections.count"), 1, "{}", run["outages"]);
         let findings = run["findings"].as_array().unwrap();
-        assert!(findings.iter().any(|finding| finding["code"] == "connections-lost"), "{findings:?}");
+        let lost = findings.iter().find(|finding| finding["code"] == "connections-lost").unwrap();
+        assert!(lost["message"].as_str().unwrap().contains("; all at once were for "), "{lost}");
+    }
+}
+
+#[test]
+fn a_rollback_that_is_refused_costs_the_connection_and_is_told_so() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        server.sql("CREATE USER 'limited'@'%' WITH MAX_QUERIES_PER_HOUR 200; GRANT ALL ON sbtest.* TO 'limited'@'%'");
+        let url = server.url().replace("sysbench:sysbench@", "limited@");
+        let arguments = ["run", "--mode", "read-only", "--url", &url, "--threads", "4", "--time", "1"];
+        let (run, output) = report_of(oltpbench(&[&arguments[..], &["--max-error-rate", "100"], &SMALL[..]].concat()));
+        let errors = run["totals"]["errors"].as_array().unwrap();
+        assert!(!errors.is_empty() && errors.iter().all(|error| error["code"] == 1226), "{errors:?}");
+        let refused = errors.iter().filter(|error| error["statement"] == "ROLLBACK").map(|error| count(error, "count"));
+        assert_eq!(count(&run, "totals.lost_connections"), refused.sum::<u64>(), "{}", run["totals"]);
+        assert!(count(&run, "totals.lost_connections") > 0, "{}", run["totals"]);
+        // Each meets an error or two, and then pauses.
+        let all: u64 = errors.iter().map(|error| count(error, "count")).sum();
+        assert!(all <= 4 * 2 * 41, "{errors:?}");
+        assert!(!text(&output.stdout).contains("[connections-lost] 0 connections"), "{}", text(&output.stdout));
     }
 }
 

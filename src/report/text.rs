@@ -682,6 +682,21 @@ mod tests {
     }
 
     #[test]
+    fn errors_of_transactions_outside_of_the_window_are_told() {
+        let mut report = report();
+        report.drained.errors = report.totals.counts.errors.clone();
+        let shown = |report: &RunReport| {
+            let summary = summary(report, &[50.0]);
+            let line = summary.lines().find(|line| line.contains("ended after the window")).map(str::to_string);
+            line.unwrap_or_default()
+        };
+        assert!(shown(&report).ends_with(" 64, with 3 errors"), "{}", shown(&report));
+        report.drained.transactions = 0;
+        report.drained.errors[0].count = 1;
+        assert!(shown(&report).ends_with(" 0, with 1 error"), "{}", shown(&report));
+    }
+
+    #[test]
     fn parts_of_seconds_are_shown_only_where_there_are_some() {
         assert_eq!(trimmed(10.0), "10");
         assert_eq!(trimmed(0.25), "0.25");
