@@ -477,6 +477,8 @@ pub struct RunSpec {
     pub warmup_time: Duration,
     /// Length of an interval of the series.
     pub interval: Duration,
+    /// How often the server's counters are read inside the window; `None` reads them at its ends alone.
+    pub server_interval: Option<Duration>,
     pub seed: u64,
     pub max_retries: u32,
     /// How many connections are opened at once.

@@ -81,7 +81,7 @@ impl Player for Sending {
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        self.0.execute(call)
+        self.0.execute(call).map(drop)
     }
 
     fn commit(&mut self) -> Result<(), Fault> {

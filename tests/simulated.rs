@@ -441,6 +441,7 @@ fn open(url: &str, rest: &[&str]) -> serde_json::Value {
     let kept = |name: &str| count(&run, &format!("open_loop.{name}"));
     let ended: u64 = ["done", "shed", "drained", "unfinished", "not_begun"].map(kept).iter().sum();
     assert_eq!(kept("due"), ended, "{}", run["open_loop"]);
+    assert_eq!(kept("unfinished"), count(&run, "unfinished"), "what was begun and did not end has a thread that waits");
     let of_all = |name: &str| -> u64 {
         run["series"].as_array().unwrap().iter().map(|interval| interval[name].as_u64().unwrap()).sum()
     };

@@ -488,6 +488,7 @@ fn demo_run(
         open_loop: None,
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
+        server_interval: None,
         seed: new_seed(),
         max_retries: 10,
         connect_concurrency: CONNECT_CONCURRENCY,

@@ -428,6 +428,9 @@ pub(super) struct RunArgs {
     /// Seconds between interval lines, such as 10 or 0.5; 0 prints none
     #[arg(long, default_value = "0", value_parser = parse_interval, value_name = "SECONDS")]
     report_interval: Duration,
+    /// Seconds between readings of the server's own counters, for a series in the JSON report [default: none]
+    #[arg(long, value_parser = parse_server_interval, value_name = "SECONDS")]
+    server_interval: Option<Duration>,
     /// Percentiles to print; the interval lines show the 95th, or the last one given
     #[arg(long, default_value = "50,95,99,99.9", value_delimiter = ',', value_parser = parse_percentile, value_name = "LIST")]
     pub(super) percentile: Vec<f64>,
@@ -488,6 +491,7 @@ impl RunArgs {
             open_loop: self.open_loop()?,
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
+            server_interval: self.server_interval,
             seed,
             max_retries: self.max_retries,
             connect_concurrency: self.connect_concurrency,
@@ -582,6 +586,14 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
     let time = humantime::parse_duration(text).map_err(|_| "not a time, such as 30s, 100ms or 0.5".to_string())?;
     parse_seconds(&time.as_secs_f64().to_string())
+}
+
+/// Telling all of its counters costs a server about a millisecond.
+fn parse_server_interval(text: &str) -> Result<Duration, String> {
+    match parse_seconds(text)? {
+        pace if pace < Duration::from_millis(100) => Err("must be at least 0.1 seconds".into()),
+        pace => Ok(pace),
+    }
 }
 
 fn parse_lateness(text: &str) -> Result<Duration, String> {

@@ -1,15 +1,17 @@
 //! The server's own counters over the window, read on a connection of its own while the run goes on.
 //!
-//! One reading is made when the window begins and one when it ends. Transactions in flight at those moments are partly in
-//! them, so they tell what the server did meanwhile, not to the last statement what the report counts.
-//! Must not import `report` or `cli`.
+//! One reading is made when the window begins and one when it ends, and others in between if they are asked for. With each
+//! goes what the workers had sent before and after it, so that the server's count can be held against ours.
+//! A reading that takes long delays nothing but itself. Must not import `report` or `cli`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::worker::Shared;
-use crate::metrics::server::{Counters, Reading};
-use crate::target::{Control, Database, Fault};
+use super::digests;
+use super::worker::{self, Shared};
+use crate::metrics::server::{Counters, Counting, Reading, Sent, Step, rises_between};
+use crate::target::{Control, Database, Digest, Fault};
+use crate::workload::plan::Plan;
 
 /// How often the window's start and end are looked for; the end may be brought forward at any time.
 const LOOK: Duration = Duration::from_millis(5);
@@ -49,9 +51,11 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Does `work`, which makes the recorder and ends with its window, and reads the counters of `server` beside it.
+/// Does `work`, which makes the recorder and ends with its window, and reads the counters of `server` beside it, at this
+/// `pace` if there is one.
 pub(super) fn beside<T: Sync + Send, R>(
     server: Option<&dyn Database>,
+    pace: Option<Duration>,
     shared: &Shared<T>,
     work: impl FnOnce(Option<&Reader>) -> R,
 ) -> (R, Option<Counters>) {
@@ -60,7 +64,8 @@ pub(super) fn beside<T: Sync + Send, R>(
     std::thread::scope(|scope| {
         let stop = StopOnDrop(&reader);
         let thread = std::thread::Builder::new().name("server-counters".into());
-        let thread = match thread.spawn_scoped(scope, || over_window(server, shared, &reader)) {
+        let read = || over_window(server, pace, shared, &reader).unwrap_or_else(Counters::Unknown);
+        let thread = match thread.spawn_scoped(scope, read) {
             Ok(thread) => thread,
             Err(error) => {
                 return (work(None), Some(Counters::Unknown(format!("no thread could be started: {error}"))));
@@ -77,37 +82,152 @@ pub(super) fn beside<T: Sync + Send, R>(
     })
 }
 
-fn over_window<T>(server: &dyn Database, shared: &Shared<T>, reader: &Reader) -> Counters {
-    match readings(server, shared, reader) {
-        Ok((before, after)) => Counters::between(&before, &after),
-        Err(reason) => Counters::Unknown(reason),
-    }
-}
-
-/// The readings at both ends of the window, or why there are none.
-fn readings<T>(server: &dyn Database, shared: &Shared<T>, reader: &Reader) -> Result<(Reading, Reading), String> {
+/// What the counters rose by over the window, or why that is not known.
+fn over_window<T>(
+    server: &dyn Database,
+    pace: Option<Duration>,
+    shared: &Shared<T>,
+    reader: &Reader,
+) -> Result<Counters, String> {
     let stop = &reader.stop;
     let over = || "the run was over before they could be read".to_string();
-    let said = |fault: Fault| fault.to_string();
     until(stop, || reader.may_log_in.load(Ordering::Relaxed).then_some(())).ok_or_else(over)?;
     let control = server.control(stop);
     reader.logged_in.store(true, Ordering::Relaxed);
-    let mut control = control.map_err(said)?;
+    let control = control.map_err(|fault| fault.to_string())?;
     let recorder = until(stop, || shared.recorder.get()).ok_or_else(over)?;
     let window = recorder.window();
+    let names = counter_names(control.as_ref(), &shared.plan);
+    let mut source = Source { server, control, stop, shared, names };
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
     until(stop, || reached(window.start_ns().min(window.end_ns()))).ok_or_else(over)?;
-    let before = read(control.as_mut()).map_err(said)?;
-    let before_ns = shared.clock.now_ns();
+    // Outside of the readings, which would count it.
+    let digests_before = source.digests();
+    let first = source.read()?;
+    let mut steps = Steps { start_ns: window.start_ns(), latest: first.clone(), steps: Vec::new() };
+    while let Some(pace) = pace {
+        // Those that a slow answer has left no time for are left out.
+        let done = steps.latest.answered_ns.saturating_sub(window.start_ns()) / pace.as_nanos() as u64;
+        let due_ns = window.start_ns().saturating_add((done + 1).saturating_mul(pace.as_nanos() as u64));
+        until(stop, || reached(due_ns.min(window.end_ns()))).ok_or_else(over)?;
+        if due_ns >= window.end_ns() {
+            break;
+        }
+        match source.read() {
+            Ok(reading) => steps.add(reading, source.series())?,
+            Err(_) if stop.load(Ordering::Relaxed) => return Err(over()),
+            // The next one tells what rose meanwhile.
+            Err(_) => std::thread::sleep(pace),
+        }
+    }
     until(stop, || reached(window.end_ns())).ok_or_else(over)?;
-    let covered = window.end_ns().saturating_sub(before_ns) as f64 / window.length_ns() as f64;
+    let covered = window.end_ns().saturating_sub(first.answered_ns) as f64 / window.length_ns() as f64;
     // A window without a length is covered by nothing.
     if covered.is_nan() || covered < COVERED {
         return Err(format!("the first reading came so late that they cover {:.0} % of it", 100.0 * covered.max(0.0)));
     }
-    // The connection was idle for the whole window, and a proxy may have closed it for that.
-    let after = read(control.as_mut()).or_else(|_| read(server.control(stop)?.as_mut())).map_err(said)?;
-    Ok((before, after))
+    let last = source.read()?;
+    let counting = source.names.as_ref().map(|_| source.counting()).map_err(String::clone);
+    let mut counters = Counters::between(&first, &last, counting);
+    if let Counters::Known(rises) = &mut counters {
+        let digests = digests_before.and_then(|before| Ok((before, source.digests()?)));
+        rises.digests = digests.map(|(before, after)| digests::longest(&before, after, &shared.plan));
+        if pace.is_some() {
+            steps.add(last, source.series())?;
+            rises.series = steps.steps;
+        }
+    }
+    Ok(counters)
+}
+
+/// The counter of each kind of statement that a worker counts, or why there is not one for each.
+fn counter_names(control: &dyn Control, plan: &Plan) -> Result<Vec<&'static str>, String> {
+    let counting = control.counting().ok_or("it does not count statements")?;
+    let texts = plan.statements.iter().map(|statement| (statement.name.as_str(), &*statement.sql[0]));
+    let own = plan.transaction.begin.then_some([("BEGIN", "BEGIN"), ("COMMIT", "COMMIT"), ("ROLLBACK", "ROLLBACK")]);
+    let name = |(name, sql): (&str, &str)| {
+        let counter = (counting.of)(sql);
+        counter.ok_or_else(|| format!("under which names the server counts the statement `{name}` is not known"))
+    };
+    texts.chain(own.into_iter().flatten()).map(name).collect()
+}
+
+/// Where readings come from.
+struct Source<'a, T> {
+    server: &'a dyn Database,
+    control: Box<dyn Control + 'a>,
+    stop: &'a AtomicBool,
+    shared: &'a Shared<T>,
+    names: Result<Vec<&'static str>, String>,
+}
+
+impl<T> Source<'_, T> {
+    /// The connection may have been closed for being idle; then it is opened again.
+    fn read(&mut self) -> Result<Reading, String> {
+        let read = self.try_read().or_else(|_| {
+            self.control = self.server.control(self.stop)?;
+            self.try_read()
+        });
+        read.map_err(|fault| fault.to_string())
+    }
+
+    fn try_read(&mut self) -> Result<Reading, Fault> {
+        let (asked_ns, before) = (self.shared.clock.now_ns(), self.sent());
+        let counters = self.control.counters()?;
+        let (answered_ns, after) = (self.shared.clock.now_ns(), self.sent());
+        Ok(Reading { asked_ns, answered_ns, counters, sent: [before, after] })
+    }
+
+    fn digests(&mut self) -> Result<Vec<Digest>, String> {
+        self.control.digests().map_err(|fault| fault.to_string())
+    }
+
+    /// What the workers have sent so far.
+    fn sent(&self) -> Sent {
+        let mut sent = Sent {
+            lost: self.shared.lost.load(Ordering::Relaxed),
+            reconnects: self.shared.reconnects.load(Ordering::Relaxed),
+            ..Sent::default()
+        };
+        for (statement, name) in self.names.iter().flatten().enumerate() {
+            let count = worker::sent(self.shared, statement);
+            *sent.by_counter.entry(name).or_default() += count;
+            sent.statements += count;
+        }
+        sent
+    }
+
+    fn counting(&self) -> Counting {
+        let (all, again) = self.control.counting().map_or(("", ""), |counting| (counting.all, counting.again));
+        Counting { all, again, in_flight: self.shared.sent.len() as u64 }
+    }
+
+    fn series(&self) -> &'static [&'static str] {
+        self.control.counting().map_or(&[], |counting| counting.series)
+    }
+}
+
+/// The series between readings.
+struct Steps {
+    /// Of the window.
+    start_ns: u64,
+    latest: Reading,
+    steps: Vec<Step>,
+}
+
+impl Steps {
+    fn add(&mut self, reading: Reading, names: &[&'static str]) -> Result<(), String> {
+        let rises = rises_between(&self.latest, &reading)?;
+        let since_start_s = |time_ns: u64| time_ns.saturating_sub(self.start_ns) as f64 / 1e9;
+        self.steps.push(Step {
+            start_s: since_start_s(self.latest.answered_ns),
+            end_s: since_start_s(reading.answered_ns),
+            answer_s: reading.answered_ns.saturating_sub(reading.asked_ns) as f64 / 1e9,
+            counters: names.iter().filter_map(|&name| Some((name, *rises.get(name)?))).collect(),
+        });
+        self.latest = reading;
+        Ok(())
+    }
 }
 
 fn until<R>(stop: &AtomicBool, reached: impl Fn() -> Option<R>) -> Option<R> {
@@ -118,8 +238,4 @@ fn until<R>(stop: &AtomicBool, reached: impl Fn() -> Option<R>) -> Option<R> {
             found => return found,
         }
     }
-}
-
-fn read(control: &mut dyn Control) -> Result<Reading, Fault> {
-    Ok(Reading { counters: control.counters()?, at: Instant::now() })
 }

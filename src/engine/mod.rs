@@ -3,7 +3,9 @@
 //! * [`run`]: one measurement, from connecting to draining.
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
+//! * [`sent`]: what each worker has sent so far.
 //! * [`counters`]: the server's own counters over the window.
+//! * [`digests`]: which statements kept the server busy.
 //! * [`descriptors`]: the limit of open files.
 //! * [`load`]: prepare, prewarm, cleanup.
 //! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
@@ -15,9 +17,11 @@
 pub mod check;
 mod counters;
 mod descriptors;
+mod digests;
 pub mod load;
 pub mod run;
 mod schedule;
+mod sent;
 mod tables;
 mod worker;
 

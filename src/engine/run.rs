@@ -4,18 +4,21 @@
 //! read, so no phase needs a message: a transaction belongs to the phase in which it ends. A worker that hangs keeps
 //! neither an interval line nor the end of the run waiting: after the drain's deadline it is left behind and counted.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Progress, Schedule, Tickets};
+use super::sent::Sent;
 use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
 use crate::metrics::recorder::Remainder;
-use crate::metrics::{Confidence, Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window};
+use crate::metrics::{
+    Confidence, FoundNothing, Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window,
+};
 use crate::spec::RunSpec;
 use crate::target::{Database, Fault, Session, Target};
 use crate::workload::plan::{Kind, Plan};
@@ -83,6 +86,7 @@ pub fn run<T: Target>(
     refuse(check::threads(spec.threads))?;
     descriptors::ensure(open_files(&target, server, spec.threads))?;
     let schedule = spec.open_loop.as_ref().map(|open_loop| Schedule::new(open_loop, spec));
+    let counts = worker::nothing_index(&plan, plan.statements.len());
     let shared = Arc::new(Shared {
         target,
         plan,
@@ -95,10 +99,13 @@ pub fn run<T: Target>(
         away: AtomicU32::new(0),
         never_back: AtomicU32::new(0),
         begun: (0..spec.threads).map(|_| Begun::default()).collect(),
+        sent: (0..spec.threads).map(|_| Sent::new(counts)).collect(),
+        lost: AtomicU64::new(0),
+        reconnects: AtomicU64::new(0),
         recorder: OnceLock::new(),
     });
-    let (measured, server) =
-        counters::beside(server, &shared, |reader| connect_and_measure(&shared, spec, reader, observer, interrupted));
+    let measure = |reader: Option<&counters::Reader>| connect_and_measure(&shared, spec, reader, observer, interrupted);
+    let (measured, server) = counters::beside(server, spec.server_interval, &shared, measure);
     measured.map(|(measurement, ending)| (Measurement { server, ..measurement }, ending))
 }
 
@@ -299,8 +306,9 @@ impl<'a, T: Target> Coordinator<'a, T> {
         let remainder = recorder.finish();
         let nothing_after = remainder.drained.ended_transactions() == 0;
         if (self.running == 0 || self.used_up_since.is_some()) && self.used_up() && nothing_after {
-            // The events were used up inside the window: it ends with the last of them.
-            recorder.cut(recorder.last_end_ns().map_or(u64::MAX, |last_end_ns| last_end_ns + 1));
+            // The events were used up inside the window: it ends with the last of them, but holds all that was due.
+            let last_due_ns = self.progress.as_ref().and_then(Progress::last_due_ns);
+            recorder.cut(recorder.last_end_ns().max(last_due_ns).map_or(u64::MAX, |last_ns| last_ns + 1));
         }
         // Without a limit of time it may still be open, if all workers died.
         recorder.cut(self.shared.clock.now_ns());
@@ -454,6 +462,8 @@ impl<'a, T: Target> Coordinator<'a, T> {
             started_at: self.started_at.min(SystemTime::now()),
             elapsed_s: window.length_ns() as f64 / 1e9,
             window: series.tally,
+            sent: (0..=worker::rollback_index(&self.shared.plan)).map(|kind| worker::sent(self.shared, kind)).sum(),
+            found_nothing: found_nothing(self.shared),
             warmup: remainder.warmup,
             drained: remainder.drained,
             // One that is still being connected again has no transaction to end.
@@ -474,6 +484,16 @@ impl<'a, T: Target> Coordinator<'a, T> {
             server: None,
         }
     }
+}
+
+/// Statements that found no row at least once.
+fn found_nothing<T>(shared: &Shared<T>) -> Vec<FoundNothing> {
+    let each = shared.plan.statements.iter().enumerate().map(|(index, statement)| FoundNothing {
+        statement: statement.name.clone(),
+        count: worker::sent(shared, worker::nothing_index(&shared.plan, index)),
+        sent: worker::sent(shared, index),
+    });
+    each.filter(|statement| statement.count > 0).collect()
 }
 
 fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementLatency> {
@@ -552,11 +572,11 @@ mod tests {
             Ok(())
         }
 
-        fn execute(&mut self, _call: Call<'_>) -> Result<(), Fault> {
+        fn execute(&mut self, _call: Call<'_>) -> Result<Option<u64>, Fault> {
             match (self.left.checked_sub(1), self.then) {
                 (Some(left), _) => {
                     self.left = left;
-                    Ok(())
+                    Ok(None)
                 }
                 (None, Then::Panic) => panic!("a fault that a test asked for"),
                 (None, Then::Vanish) => {
@@ -592,6 +612,7 @@ mod tests {
             open_loop: None,
             warmup_time: Duration::ZERO,
             interval: Duration::from_millis(10),
+            server_interval: None,
             seed: 1,
             max_retries: 0,
             connect_concurrency: 32,

@@ -324,6 +324,13 @@ impl<'a> Progress<'a> {
         self.due(now_ns) >= self.schedule.tickets.end
     }
 
+    /// When the last event is due; `None` where only time ends the run.
+    pub fn last_due_ns(&self) -> Option<u64> {
+        let tickets = &self.schedule.tickets;
+        let last = tickets.end.checked_sub(1).filter(|last| tickets.end < u64::MAX && tickets.contains(last))?;
+        Some(self.schedule.arrivals_in(self.window).due_ns(last))
+    }
+
     /// Tells each interval how many transactions were due in it, once the window's end is known.
     pub fn count_due(&self, intervals: &mut [Interval]) {
         let mut arrivals = self.schedule.arrivals_in(self.window);
@@ -382,6 +389,7 @@ mod tests {
             open_loop: None,
             warmup_time: Duration::from_secs_f64(warmup_s),
             interval: Duration::from_secs(1),
+            server_interval: None,
             seed,
             max_retries: 0,
             connect_concurrency: 1,

@@ -2,7 +2,8 @@
 //!
 //! Each worker is an OS thread that owns its session, its scratch and its buffers; it shares the ticket counter and a
 //! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
-//! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation.
+//! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation; in an open loop also
+//! a wait until it is due, with a clock reading after it.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use super::schedule::{Arrivals, Progress, Schedule, Tickets};
+use super::sent::Sent;
 use crate::metrics::{Connection, ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
@@ -67,6 +69,11 @@ pub(super) struct Shared<T> {
     pub(super) never_back: AtomicU32,
     /// Of each worker.
     pub(super) begun: Box<[Begun]>,
+    /// What each worker has sent, by [`sent`]'s numbers.
+    pub(super) sent: Box<[Sent]>,
+    /// Connections that broke so far, and attempts to connect again.
+    pub(super) lost: AtomicU64,
+    pub(super) reconnects: AtomicU64,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
 }
@@ -209,7 +216,8 @@ impl<'a, T: Target> Worker<'a, T> {
         let mut lost = false;
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
-            let mut attempt = Attempt::new(session, plan, &mut self.latencies, self.shared.clock, start_ns);
+            let counts = &self.shared.sent[self.number as usize];
+            let mut attempt = Attempt::new(session, plan, counts, &mut self.latencies, self.shared.clock, start_ns);
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
             self.overloaded = fault.class == FaultClass::Overload;
@@ -229,6 +237,7 @@ impl<'a, T: Target> Worker<'a, T> {
         session.take_prepares(&mut self.prepares);
         if lost {
             self.session = None;
+            self.shared.lost.fetch_add(1, Ordering::Relaxed);
             self.away = true;
             self.connection = Connection::Lost;
         } else if outcome == Outcome::Committed {
@@ -294,6 +303,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 break;
             }
             let began_ns = now_ns;
+            self.shared.reconnects.fetch_add(1, Ordering::Relaxed);
             let connected = self.shared.target.connect();
             now_ns = self.shared.clock.now_ns();
             match connected {
@@ -342,6 +352,8 @@ fn wake_promptly() {
 struct Attempt<'a, S> {
     session: &'a mut S,
     plan: &'a Plan,
+    /// Counts of the whole run.
+    counts: &'a Sent,
     latencies: &'a mut Vec<(u16, u64)>,
     clock: Clock,
     now_ns: u64,
@@ -355,11 +367,22 @@ impl<'a, S: Session> Attempt<'a, S> {
     fn new(
         session: &'a mut S,
         plan: &'a Plan,
+        counts: &'a Sent,
         latencies: &'a mut Vec<(u16, u64)>,
         clock: Clock,
         now_ns: u64,
     ) -> Attempt<'a, S> {
-        Attempt { session, plan, latencies, clock, now_ns, sent: Statements::default(), open: false, current: 0 }
+        Attempt {
+            session,
+            plan,
+            counts,
+            latencies,
+            clock,
+            now_ns,
+            sent: Statements::default(),
+            open: false,
+            current: 0,
+        }
     }
 
     fn answered(&mut self) {
@@ -375,6 +398,7 @@ impl<'a, S: Session> Attempt<'a, S> {
         let mut lost = fault.class.ends_session();
         if self.open && !lost {
             self.sent.other += 1;
+            self.counts.count(rollback_index(self.plan));
             if let Err(fault) = self.session.rollback() {
                 errors.push(error("ROLLBACK", &fault));
                 // A session whose transaction cannot be ended must not go on inside it.
@@ -392,6 +416,7 @@ impl<S: Session> Player for Attempt<'_, S> {
     fn begin(&mut self, writes: bool) -> Result<(), Fault> {
         self.current = begin_index(self.plan);
         self.sent.other += 1;
+        self.counts.count(self.current);
         self.session.begin(writes)?;
         self.open = true;
         self.answered();
@@ -405,14 +430,19 @@ impl<S: Session> Player for Attempt<'_, S> {
             Kind::Write => self.sent.writes += 1,
             Kind::Other => self.sent.other += 1,
         }
-        self.session.execute(call)?;
+        self.counts.count(self.current);
+        let rows = self.session.execute(call)?;
         self.answered();
+        if rows == Some(0) && self.plan.statements[self.current].kind != Kind::Other {
+            self.counts.count(nothing_index(self.plan, self.current));
+        }
         Ok(())
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
         self.current = commit_index(self.plan);
         self.sent.other += 1;
+        self.counts.count(self.current);
         self.session.commit()?;
         self.open = false;
         self.answered();
@@ -427,6 +457,21 @@ pub(super) fn begin_index(plan: &Plan) -> usize {
 
 pub(super) fn commit_index(plan: &Plan) -> usize {
     plan.statements.len() + 1
+}
+
+/// ROLLBACK is counted, and not timed.
+pub(super) fn rollback_index(plan: &Plan) -> usize {
+    plan.statements.len() + 2
+}
+
+/// Statements that found no row are counted once more, under the numbers after those of what is sent.
+pub(super) fn nothing_index(plan: &Plan, statement: usize) -> usize {
+    rollback_index(plan) + 1 + statement
+}
+
+/// How often all workers have sent the statement of this number so far.
+pub(super) fn sent<T>(shared: &Shared<T>, statement: usize) -> u64 {
+    shared.sent.iter().map(|sent| sent.get(statement)).sum()
 }
 
 pub(super) fn statement_name(plan: &Plan, index: usize) -> &str {

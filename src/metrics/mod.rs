@@ -172,6 +172,14 @@ pub struct OpenLoop {
     pub lateness: Histogram,
 }
 
+/// How often a statement read or wrote no row, in the whole run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundNothing {
+    pub statement: String,
+    pub count: u64,
+    pub sent: u64,
+}
+
 /// Everything one run measured.
 #[derive(Clone, Debug)]
 pub struct Measurement {
@@ -184,6 +192,10 @@ pub struct Measurement {
     /// `window` they add up to all that the server saw.
     pub warmup: Tally,
     pub drained: Tally,
+    /// Statements of all kinds that were sent in the whole run, as the workers counted them.
+    pub sent: u64,
+    /// Those that found no row.
+    pub found_nothing: Vec<FoundNothing>,
     /// Connections whose transaction had not ended when the program stopped waiting.
     pub unfinished: u32,
     /// Connections that were lost and not back when the run was over.

@@ -1,7 +1,8 @@
 //! How long connections were without a transaction: each by itself, and all of them at once.
 //!
 //! A connection is away from the error that cost it until its worker's next transaction has committed, however often it
-//! is opened meanwhile. All are away from the moment when the last one is until the first that commits again.
+//! is opened meanwhile. All are away from the moment when the last one is until the first that commits again;
+//! one whose worker found no event left to begin counts as there.
 //!
 //! Invariant: an outage counts if it touches the window and has not ended before it: with its whole length if it ended
 //! inside the window, and with its length until the window's end if it did not. Must not import anything of the crate but

@@ -364,7 +364,8 @@ impl Recorder {
             Place::Warmup => &mut shard.warmup,
             Place::Drain => &mut shard.drained,
             Place::Slice(number) => {
-                let Shard { open, spares, .. } = &mut *shard;
+                let Shard { open, spares, last_end_ns, .. } = &mut *shard;
+                *last_end_ns = (*last_end_ns).max(Some(now_ns));
                 &mut open_slice(open, spares, number).tally
             }
         };
@@ -451,7 +452,11 @@ impl Recorder {
 
     /// The outages of the window, once its end is final.
     pub fn outages(&self) -> Outages {
-        self.away().until(self.window.end_ns())
+        // A run that was stopped in its warm-up has no window to have any in.
+        match self.window.length_ns() {
+            0 => Outages::default(),
+            _ => self.away().until(self.window.end_ns()),
+        }
     }
 
     fn away(&self) -> MutexGuard<'_, Away> {

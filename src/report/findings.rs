@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::text::grouped;
-use super::{Counts, ErrorEntry, RunReport, Status};
+use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
 /// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
-pub const CODES: [&str; 23] = [
+pub const CODES: [&str; 26] = [
     "interrupted",
     "too-many-errors",
     "server-lost",
@@ -30,7 +30,10 @@ pub const CODES: [&str; 23] = [
     "client-saturated",
     "client-machine-busy",
     "client-steal",
+    "rows-not-found",
+    "server-disagrees",
     "server-counters-unknown",
+    "statements-unaccounted",
 ];
 
 /// Share of the machine above which the client, not the server, may have been the limit.
@@ -83,6 +86,8 @@ pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     findings.extend(prepares(report));
     findings.extend(turned_to_text(report));
     findings.extend(client(report));
+    findings.extend(rows_not_found(report));
+    findings.extend(report.server.as_ref().and_then(Server::finding));
     findings
 }
 
@@ -376,6 +381,38 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     findings
 }
 
+/// A statement that finds nothing costs a server less than one that does.
+fn rows_not_found(report: &RunReport) -> Option<Finding> {
+    let each = report.rows_not_found.iter().map(|RowsNotFound { statement, count, sent }| {
+        format!("{count} of {sent} {statement} ({:.2} %)", 100.0 * *count as f64 / (*sent).max(1) as f64)
+    });
+    let each = each.collect::<Vec<_>>().join(", ");
+    (!each.is_empty()).then(|| {
+        Finding::new(
+            "rows-not-found",
+            format!("statements of the whole run that found no row: {each}"),
+            "they cost less than those that find one; where rows are deleted, by this workload or another, prepare the tables anew before each run",
+        )
+    })
+}
+
+/// What the workers sent must all be in the report, unless some of them were left behind.
+pub(super) fn unaccounted(report: &RunReport, sent: u64) -> Option<Finding> {
+    let spans = [&report.warmup, &report.totals.counts, &report.drained];
+    let each = spans.map(|span| {
+        let failed = &span.failed_attempts;
+        span.queries + failed.reads + failed.writes + failed.other
+    });
+    let reported: u64 = each.iter().sum();
+    (reported != sent && report.unfinished == 0 && report.panicked == 0).then(|| {
+        Finding::new(
+            "statements-unaccounted",
+            format!("{sent} statements were sent in the whole run, and {reported} are counted in this report"),
+            "this is a fault of oltpbench itself; please report it, and do not use these figures",
+        )
+    })
+}
+
 pub(super) fn server_unknown(reason: &str) -> Finding {
     Finding::new(
         "server-counters-unknown",
@@ -471,9 +508,10 @@ mod tests {
 
     #[test]
     fn every_code_that_is_given_is_listed() {
-        let source = include_str!("findings.rs").split("#[cfg(test)]").next().unwrap();
+        let source = [include_str!("findings.rs"), include_str!("server.rs")];
         let literal = |call: &'static str| call.trim_start().strip_prefix('"')?.split('"').next();
-        let given = source.split("Finding::new(").skip(1).filter_map(literal);
+        let code = source.iter().map(|source| source.split("#[cfg(test)]").next().unwrap());
+        let given = code.flat_map(|code| code.split("Finding::new(").skip(1)).filter_map(literal);
         // These are noticed before a run, by its checks.
         let given: BTreeSet<_> = given.chain(["prepared-replaced-by-text", "tls"]).collect();
         assert_eq!(given, CODES.into());

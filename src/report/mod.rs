@@ -6,12 +6,14 @@
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
 //! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`server`]: the server's own counters beside ours.
 //! * [`text`]: a run's report for a terminal.
 //!
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod check;
 pub mod findings;
+pub mod server;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -31,10 +33,11 @@ use crate::metrics::histogram::{Buckets, percentile_us};
 use crate::metrics::server::Counters;
 use crate::metrics::statistics::{self, Bounds, Unsteady};
 use crate::metrics::{
-    self, ErrorCount, ErrorKey, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
+    self, ErrorCount, ErrorKey, FoundNothing, Histogram, Interval, Measurement, StatementLatency, Statements, Tally,
 };
 
 pub use findings::Finding;
+pub use server::Server;
 
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -70,6 +73,9 @@ pub struct RunReport {
     pub statements: Vec<Statement>,
     pub series: Vec<SeriesEntry>,
     pub confidence: Confidence,
+    /// Statements that read or wrote no row, as far as the target tells.
+    #[serde(default)]
+    pub rows_not_found: Vec<RowsNotFound>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
     pub findings: Vec<Finding>,
@@ -277,7 +283,7 @@ pub struct OpenLoop {
     /// Transactions that ended in the window and were due in the warm-up: they are in `totals` and in the service time,
     /// not in the response time.
     pub due_in_warmup: u64,
-    /// Transactions due in the warm-up that had not begun when it ended, and were dropped.
+    /// Transactions due in the warm-up that were skipped, or had not begun when it ended.
     pub dropped_from_warmup: u64,
     /// How late a transaction began though a connection was free and waited for it: the error of the timer.
     pub lateness_us: Latency,
@@ -358,11 +364,12 @@ pub struct SeriesEntry {
     pub reconnects: u64,
     /// All errors of the interval, retried ones included; the err/s of its line leaves out the `retries`.
     pub errors: u64,
-    /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun at its end.
+    /// Of an open loop: transactions due in the interval, those skipped in it, and those due and not begun when
+    /// its line was made.
     pub due: Option<u64>,
     pub shed: Option<u64>,
     pub backlog: Option<u64>,
-    /// Age of the oldest transaction in flight at the interval's end; `None` where there is none.
+    /// Age of the oldest transaction in flight when the interval's line was made; `None` where there is none.
     pub oldest_us: Option<f64>,
     /// Response times; `None` where no transaction ended in the interval.
     pub mean_us: Option<f64>,
@@ -403,13 +410,13 @@ pub struct LatencyBounds {
     pub p999: Option<Bounds>,
 }
 
-/// The server's own counters: what they rose by from just after the window's start to just after its end, for all that the
-/// server did, with what was in flight at those moments.
+/// How often a statement read or wrote no row, in the whole run with its warm-up.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Server {
-    pub elapsed_s: f64,
-    /// By the server's names; those that did not rise are left out.
-    pub counters: BTreeMap<String, u64>,
+pub struct RowsNotFound {
+    pub statement: String,
+    pub count: u64,
+    /// Out of so many.
+    pub sent: u64,
 }
 
 /// What the caller knows of a run beside its measurement.
@@ -455,10 +462,12 @@ impl RunReport {
             statements: measurement.statements.iter().map(Statement::new).collect(),
             series: measurement.series.iter().map(SeriesEntry::new).collect(),
             confidence: Confidence::new(&measurement.confidence),
+            rows_not_found: measurement.found_nothing.iter().map(RowsNotFound::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
+        report.findings.extend(findings::unaccounted(&report, measurement.sent));
         if let Some(Counters::Unknown(reason)) = &measurement.server {
             report.findings.push(findings::server_unknown(reason));
         }
@@ -508,7 +517,7 @@ impl OpenLoop {
             not_begun: open_loop.not_begun,
             highest_backlog: open_loop.highest_backlog,
             due_in_warmup: window.ended_transactions().saturating_sub(window.due_inside),
-            dropped_from_warmup: open_loop.dropped,
+            dropped_from_warmup: open_loop.dropped + measurement.warmup.shed,
             lateness_us: Latency::new(&open_loop.lateness),
         })
     }
@@ -679,12 +688,9 @@ impl Confidence {
     }
 }
 
-impl Server {
-    fn new(counters: &Counters) -> Option<Server> {
-        match counters {
-            Counters::Known { elapsed_s, rises } => Some(Server { elapsed_s: *elapsed_s, counters: rises.clone() }),
-            Counters::Unknown(_) => None,
-        }
+impl RowsNotFound {
+    fn new(counted: &FoundNothing) -> RowsNotFound {
+        RowsNotFound { statement: counted.statement.clone(), count: counted.count, sent: counted.sent }
     }
 }
 

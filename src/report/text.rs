@@ -82,6 +82,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = open_loop(&mut out, report);
     let _ = latency(&mut out, report, percentiles);
     let _ = statement_latencies(&mut out, report);
+    let _ = report.server.as_ref().map(|server| server.text(&mut out));
     let _ = client(&mut out, report);
     let _ = result(&mut out, report, percentiles);
     let _ = findings(&mut out, &report.findings);
@@ -222,7 +223,7 @@ fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
         ("  begun, never ended:", kept.unfinished),
         ("  not begun at its end:", kept.not_begun),
         ("due in the warm-up, done in it:", kept.due_in_warmup),
-        ("dropped at the end of the warm-up:", kept.dropped_from_warmup),
+        ("due in the warm-up and dropped:", kept.dropped_from_warmup),
     ] {
         if count > 0 {
             line(name, count.to_string())?;
@@ -504,6 +505,8 @@ mod tests {
             window: tally(),
             warmup: Tally::default(),
             drained: Tally { transactions: 64, ..Tally::default() },
+            sent: 20_037,
+            found_nothing: Vec::new(),
             unfinished: 0,
             away: 0,
             panicked: 0,

@@ -86,8 +86,9 @@ pub struct Fault {
 pub trait Session {
     /// `writes` says whether a statement of the transaction will write.
     fn begin(&mut self, writes: bool) -> Result<(), Fault>;
-    /// Sends one statement and reads its result to the end.
-    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault>;
+    /// Sends one statement and reads its result to the end. Gives how many rows it read or wrote, where that is known: of
+    /// an UPDATE those that it found, even if they had the new values already.
+    fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault>;
     fn commit(&mut self) -> Result<(), Fault>;
     fn rollback(&mut self) -> Result<(), Fault>;
     /// Version and cipher of TLS; `None` without it.
@@ -127,6 +128,14 @@ pub trait Control {
     fn facts(&mut self) -> Result<Facts, Fault>;
     /// The server's counters since its start, those that only rise, by the server's names.
     fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
+    /// How those count statements; `None` if they do not.
+    fn counting(&self) -> Option<&'static Counting> {
+        None
+    }
+    /// What the server keeps of each shape of statement in this database.
+    fn digests(&mut self) -> Result<Vec<Digest>, Fault> {
+        Ok(Vec::new())
+    }
     /// What would go wrong with a run of this demand where [`Control::facts`] are `facts`; whether its tables are there
     /// and hold what they must is not looked at.
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault>;
@@ -136,6 +145,30 @@ pub trait Control {
     }
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
+}
+
+/// How a server's counters count the statements of its clients.
+pub struct Counting {
+    /// The counter of a statement of this text, if it has one that counts nothing else.
+    pub of: fn(&str) -> Option<&'static str>,
+    /// The counter of all statements.
+    pub all: &'static str,
+    /// The counter of executions that had to begin anew, and were counted twice by their kind.
+    pub again: &'static str,
+    /// Those that tell how the server does while it works.
+    pub series: &'static [&'static str],
+}
+
+/// What a server counted of statements that differ in their literals alone, since it was last told to forget.
+#[derive(Clone, Debug)]
+pub struct Digest {
+    /// The server's name for them.
+    pub id: String,
+    pub text: String,
+    pub count: u64,
+    pub total_ps: u64,
+    pub longest_ps: u64,
+    pub rows_examined: u64,
 }
 
 /// A database that can be prepared and cleaned up.

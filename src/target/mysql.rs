@@ -29,6 +29,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use self::connection::{Connection, Endpoint};
 pub use self::session::MySqlSession;
@@ -36,7 +37,7 @@ use self::session::Statements;
 pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
-use super::{Control, Database, Dialect, Facts, Fault, FaultClass, Target};
+use super::{Control, Counting, Database, Dialect, Digest, Facts, Fault, FaultClass, Target};
 use crate::spec::{MySqlAddress, Protocol, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
@@ -113,6 +114,69 @@ fn is_counter(name: &str) -> bool {
     begins && !LEVELS.iter().any(|part| name.contains(part))
 }
 
+/// Executing a prepared statement counts as its kind, too, and once more if its table was closed or changed since it was
+/// prepared. What is measured of this is in docs/server.md.
+const COUNTING: Counting = Counting {
+    of: counter_of,
+    all: "Questions",
+    again: "Com_stmt_reprepare",
+    series: &[
+        "Bytes_received",
+        "Bytes_sent",
+        "Com_commit",
+        "Com_delete",
+        "Com_insert",
+        "Com_rollback",
+        "Com_select",
+        "Com_update",
+        "Connections",
+        "Created_tmp_disk_tables",
+        "Handler_read_key",
+        "Handler_read_next",
+        "Innodb_buffer_pool_read_requests",
+        "Innodb_buffer_pool_reads",
+        "Innodb_buffer_pool_wait_free",
+        "Innodb_data_fsyncs",
+        "Innodb_data_read",
+        "Innodb_data_written",
+        "Innodb_log_waits",
+        "Innodb_os_log_written",
+        "Innodb_pages_read",
+        "Innodb_pages_written",
+        "Innodb_row_lock_time",
+        "Innodb_row_lock_waits",
+        "Questions",
+        "Table_open_cache_misses",
+    ],
+};
+
+/// The counter of a statement, where its text leaves no doubt. One that reads and writes, names several tables to write
+/// to, or calls something is counted under other names, or several.
+fn counter_of(sql: &str) -> Option<&'static str> {
+    let upper = sql.to_ascii_uppercase();
+    let words: Vec<&str> = upper.split_whitespace().collect();
+    let has = |word: &str| words.iter().any(|other| other.trim_matches(['(', ')']) == word);
+    let several = |before: &str| {
+        let tables = words.iter().take_while(|word| **word != before);
+        tables.into_iter().any(|word| word.contains(',') || matches!(*word, "JOIN" | "USING"))
+    };
+    // Several statements in one text are counted one by one.
+    if sql.trim_end_matches([';', ' ']).contains(';') {
+        return None;
+    }
+    match *words.first()? {
+        "SELECT" => Some("Com_select"),
+        "INSERT" if !has("SELECT") => Some("Com_insert"),
+        "REPLACE" if !has("SELECT") => Some("Com_replace"),
+        "UPDATE" if !several("SET") => Some("Com_update"),
+        "DELETE" if !several("WHERE") => Some("Com_delete"),
+        "BEGIN" => Some("Com_begin"),
+        "COMMIT" => Some("Com_commit"),
+        "ROLLBACK" => Some("Com_rollback"),
+        _ => None,
+    }
+}
+
 pub struct MySqlTarget {
     endpoint: Arc<Endpoint>,
     statements: Arc<Statements>,
@@ -142,9 +206,18 @@ impl Target for MySqlTarget {
 
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
+        let address = &self.endpoint.address;
         let connection = Connection::open(&self.endpoint)?;
-        connection.limit_silence(self.endpoint.address.statement_timeout)?;
-        MySqlSession::new(connection, Arc::clone(&self.statements))
+        // What a session asks first belongs to connecting, and so does how long that may take.
+        connection.limit_silence(Some(address.connect_timeout))?;
+        let began = Instant::now();
+        let session = MySqlSession::new(connection, Arc::clone(&self.statements), address.statement_timeout);
+        session.map_err(|fault| match fault.class {
+            FaultClass::ConnectionLost if fault.code == 0 && began.elapsed() >= address.connect_timeout => {
+                silent(address)
+            }
+            _ => fault,
+        })
     }
 
     fn descriptors_per_session(&self) -> u64 {
@@ -240,6 +313,23 @@ impl Control for MySqlControl<'_> {
         Ok(rows.into_iter().filter_map(counter).collect())
     }
 
+    fn counting(&self) -> Option<&'static Counting> {
+        Some(&COUNTING)
+    }
+
+    fn digests(&mut self) -> Result<Vec<Digest>, Fault> {
+        if self.variable("performance_schema")?.as_deref() != Some("ON") {
+            return Ok(Vec::new());
+        }
+        // Without this question, which is no part of a run.
+        let rows = self.rows(
+            "SELECT DIGEST, DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT, MAX_TIMER_WAIT, SUM_ROWS_EXAMINED \
+             FROM performance_schema.events_statements_summary_by_digest \
+             WHERE SCHEMA_NAME = DATABASE() AND DIGEST_TEXT NOT LIKE '%events_statements_summary_by_digest%'",
+        )?;
+        Ok(rows.into_iter().filter_map(digest).collect())
+    }
+
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
         let ssl_mode = self.ssl_mode;
         check::of_server(self, facts, demand, ssl_mode)
@@ -253,6 +343,19 @@ impl Control for MySqlControl<'_> {
         let bytes = self.variable("max_allowed_packet")?;
         Ok(bytes.and_then(|bytes| bytes.parse().ok()).unwrap_or(1 << 20))
     }
+}
+
+fn digest(row: Vec<Option<String>>) -> Option<Digest> {
+    let [id, text, count, total, longest, examined] = <[Option<String>; 6]>::try_from(row).ok()?;
+    let number = |text: Option<String>| text?.parse().ok();
+    Some(Digest {
+        id: id?,
+        text: text?,
+        count: number(count)?,
+        total_ps: number(total)?,
+        longest_ps: number(longest)?,
+        rows_examined: number(examined)?,
+    })
 }
 
 /// How the server is called in messages; never with a password.

@@ -47,7 +47,7 @@ impl Session for SimulatedSession {
         Ok(())
     }
 
-    fn execute(&mut self, _call: Call<'_>) -> Result<(), Fault> {
+    fn execute(&mut self, _call: Call<'_>) -> Result<Option<u64>, Fault> {
         if let Some((at, length)) = self.simulation.stall {
             let now = Instant::now();
             let stall = *self.first_statement.get_or_init(|| now) + at;
@@ -58,7 +58,7 @@ impl Session for SimulatedSession {
         if self.simulation.service_time > Duration::ZERO {
             std::thread::sleep(self.simulation.service_time);
         }
-        Ok(())
+        Ok(None)
     }
 
     fn commit(&mut self) -> Result<(), Fault> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteSynchronous};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteQueryResult, SqliteSynchronous};
 use sqlx::{AssertSqlSafe, ConnectOptions, Row};
 use tokio::runtime::Runtime;
 
@@ -23,7 +23,7 @@ use super::{
     render_text,
 };
 use crate::spec::Protocol;
-use crate::workload::plan::{Argument, Call, Plan, TableSet};
+use crate::workload::plan::{Argument, Call, Kind, Plan, TableSet};
 
 /// How long a statement waits for the writer's lock before it counts as busy.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -152,14 +152,17 @@ impl Session for SqliteSession {
         self.simple(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" })
     }
 
-    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
+    fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault> {
         let sql = self.plan.sql(&call);
-        let prepared = self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared;
+        let statement = &self.plan.statements[call.statement];
+        // After a read it would be what the last write had changed.
+        let written = |done: SqliteQueryResult| (statement.kind == Kind::Write).then(|| done.rows_affected());
+        let prepared = self.protocol == Protocol::Prepared && statement.prepared;
         if !prepared {
             self.text.clear();
             render_text(sql, placeholders(sql), call.arguments, Literals::Sqlite, &mut self.text);
             let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
-            return self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault);
+            return self.runtime.block_on(query.execute(&mut self.connection)).map(written).map_err(fault);
         }
         let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
         for argument in call.arguments.iter() {
@@ -169,7 +172,7 @@ impl Session for SqliteSession {
                 Argument::Auto => query.bind(None::<i64>),
             };
         }
-        self.runtime.block_on(query.execute(&mut self.connection)).map(drop).map_err(fault)
+        self.runtime.block_on(query.execute(&mut self.connection)).map(written).map_err(fault)
     }
 
     fn commit(&mut self) -> Result<(), Fault> {

@@ -103,7 +103,7 @@ impl<'a> Connection<'a> {
     /// Connects, logs in and begins as the address says, all of it within the address's time, but for the look-up of a
     /// name, which the system bounds, and statements that have a time of their own.
     pub fn open(endpoint: &Endpoint) -> Result<Connection<'a>, Fault> {
-        Connection::open_with(endpoint, capability::WANTED, None)
+        Connection::open_with(endpoint, capability::WANTED | capability::FOUND_ROWS, None)
     }
 
     /// The same with the look-up. Whatever it waits for, from the look-up on, ends with [`FaultClass::Interrupted`] once

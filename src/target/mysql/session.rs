@@ -7,9 +7,10 @@
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::connection::Connection;
+use super::response::Answer;
 use crate::spec::Protocol;
 use crate::target::{Fault, FaultClass, Literals, Prepares, Session, placeholders, render_text};
 use crate::workload::plan::{Call, Plan};
@@ -58,8 +59,13 @@ pub struct MySqlSession {
 }
 
 impl MySqlSession {
-    /// Refuses a connection on which the plan's writes would never be committed.
-    pub fn new(mut connection: Connection<'static>, statements: Arc<Statements>) -> Result<MySqlSession, Fault> {
+    /// Refuses a connection on which the plan's writes would never be committed. From then on a statement may take as long
+    /// as `statement_timeout` says.
+    pub fn new(
+        mut connection: Connection<'static>,
+        statements: Arc<Statements>,
+        statement_timeout: Option<Duration>,
+    ) -> Result<MySqlSession, Fault> {
         let plan = &statements.plan;
         if plan.writes() && !plan.transaction.begin && !autocommits(&mut connection)? {
             return Err(failed(
@@ -72,6 +78,7 @@ impl MySqlSession {
             true => Literals::MySql,
             false => Literals::MySqlNoBackslashEscapes,
         };
+        connection.limit_silence(statement_timeout)?;
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
         let protocol = statements.protocol;
         Ok(MySqlSession { connection, statements, protocol, literals, prepared, prepares: Prepares::default() })
@@ -106,11 +113,28 @@ impl MySqlSession {
         Ok(Some(statement.statement))
     }
 
-    fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<(), Fault> {
+    fn answer(&mut self, call: &Call<'_>) -> Result<Answer, Fault> {
+        let Statements { plan, first, .. } = &*self.statements;
+        // Tables are numbered from 1.
+        let text = first[call.statement] + call.table as usize - 1;
+        if self.protocol == Protocol::Text || !plan.statements[call.statement].prepared {
+            return self.execute_text(call, text);
+        }
+        let statement = match self.prepared[text] {
+            NOT_PREPARED => self.prepare(call, text)?,
+            statement => Some(statement),
+        };
+        match statement {
+            Some(statement) => self.connection.execute(statement, call.arguments),
+            None => self.execute_text(call, text),
+        }
+    }
+
+    fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<Answer, Fault> {
         let Statements { plan, placeholders, .. } = &*self.statements;
         let (places, literals) = (placeholders[text].iter().copied(), self.literals);
         let write = |out: &mut Vec<u8>| render_text(plan.sql(call), places, call.arguments, literals, out);
-        self.connection.query_with(write).map(drop)
+        self.connection.query_with(write)
     }
 }
 
@@ -130,21 +154,8 @@ impl Session for MySqlSession {
         self.connection.query("BEGIN").map(drop)
     }
 
-    fn execute(&mut self, call: Call<'_>) -> Result<(), Fault> {
-        let Statements { plan, first, .. } = &*self.statements;
-        // Tables are numbered from 1.
-        let text = first[call.statement] + call.table as usize - 1;
-        if self.protocol == Protocol::Text || !plan.statements[call.statement].prepared {
-            return self.execute_text(&call, text);
-        }
-        let statement = match self.prepared[text] {
-            NOT_PREPARED => self.prepare(&call, text)?,
-            statement => Some(statement),
-        };
-        match statement {
-            Some(statement) => self.connection.execute(statement, call.arguments).map(drop),
-            None => self.execute_text(&call, text),
-        }
+    fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault> {
+        self.answer(&call).map(|answer| Some(answer.rows + answer.affected))
     }
 
     fn commit(&mut self) -> Result<(), Fault> {

@@ -158,6 +158,10 @@ impl Socket<'_> {
     /// Tries again what a signal interrupted, and what took longer than a spell while there is patience.
     fn patiently<R>(&mut self, mut attempt: impl FnMut(&mut Way) -> io::Result<R>) -> io::Result<R> {
         loop {
+            // Also where there is always something to read, as from a server whose answer has no end.
+            if self.patience.is_interrupted() {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
             if self.patience.deadline.is_some() {
                 self.set_timeout(self.patience.spell()?)?;
             }

@@ -46,6 +46,8 @@ pub mod capability {
 
     /// MariaDB calls it CLIENT_MYSQL and takes a client without it to know MariaDB's own flags (kb:connection).
     pub const LONG_PASSWORD: u32 = 1;
+    /// Asked for only by a session, so that an UPDATE tells the rows it found and not those it changed.
+    pub const FOUND_ROWS: u32 = 1 << 1;
     pub const LONG_FLAG: u32 = 1 << 2;
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
     /// Compression by zlib.
