@@ -1,7 +1,7 @@
 //! The password of a connection: one that was given, or what a command prints, which is run again when that is too old.
 //!
 //! Invariants: one process runs at a time, whatever the number of connections that wait for it, and no lock is held
-//! while it does; neither what it prints nor how it is called gets into a message.
+//! while it does; neither what it prints nor anything of the command gets into a message.
 //!
 //! Must not import: anything of the protocol.
 
