@@ -146,17 +146,17 @@ fn a_command_that_fails_is_reported_in_one_line_before_anything_connects() {
         fail(1, &[&arguments[..], rest].concat())
     };
     for (command, said) in [
-        ("false hunter2", "--password-command `false` failed (exit status: 1)"),
-        ("true hunter2", "`true` printed nothing"),
-        ("printf '\\377hunter2'", "`printf` printed no UTF-8"),
-        ("yes hunter2", "`yes` printed more than 16384 bytes"),
+        ("false hunter2", "the --password-command failed (exit status: 1)"),
+        ("true hunter2", "the --password-command printed nothing"),
+        ("printf '\\377hunter2'", "the --password-command printed no UTF-8"),
+        ("yes hunter2", "the --password-command printed more than 16384 bytes"),
     ] {
         let message = run(command, &[]);
         assert!(message.contains(said) && !message.contains("hunter2"), "{message}");
         assert_eq!(message.trim_end().lines().count(), 1, "{message}");
     }
     let message = run("sleep 1000", &["--connect-timeout", "0.5"]);
-    assert!(message.contains("`sleep` did not end within 0.5 s"), "{message}");
+    assert!(message.contains("the --password-command did not end within 0.5 s"), "{message}");
     let message = run("echo what-is-wrong >&2; exit 7", &[]);
     assert!(message.starts_with("what-is-wrong\n"), "{message}");
     let message = run("echo right", &[]);

@@ -15,7 +15,7 @@
 
 pub mod auth;
 pub mod check;
-mod compress;
+pub mod compress;
 pub mod connection;
 mod load;
 mod password;

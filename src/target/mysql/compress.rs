@@ -3,7 +3,9 @@
 //!
 //! [`Packer`] and [`Unpacker`] are functions of bytes with what their algorithm must remember; [`Frames`] puts them
 //! between a connection and whatever it reads from and writes to. Frames are unpacked as they come, into the room that
-//! the caller has: nothing is allocated by what a header claims, and no bytes at all can make it panic or spin.
+//! the caller has, so nothing is allocated by what their headers claim. What zstd's own headers claim makes its decoder
+//! allocate the 2 MiB that it may look back at, and a little more, once for a connection. No bytes at all can make it panic
+//! or spin.
 //!
 //! Must not import: anything that does I/O of its own or measures.
 
@@ -19,8 +21,9 @@ use crate::spec::Algorithm;
 const HEADER: usize = 7;
 /// What is shorter goes as it is, as with MySQL's own client.
 const SHORTEST: usize = 50;
-/// Every decoder of zstd should remember 8 MiB (RFC 8878, 3.1.1.1.2); its default takes a server's word for 128 MiB.
-const ZSTD_WINDOW_LOG: u32 = 23;
+/// Servers compress at the level that the client names, and level 3 looks back 2 MiB at most; the decoder's default takes
+/// a server's word for 128 MiB.
+const ZSTD_WINDOW_LOG: u32 = 21;
 const RECEIVE_BYTES: usize = 16 << 10;
 
 /// What it reads from failed, or what it read is no frame.
@@ -66,7 +69,8 @@ impl Frames {
             if made > 0 {
                 return Ok(made);
             }
-            if used == 0 || self.start == self.end {
+            // Else a frame that is at its end too early must be found before anything more is waited for.
+            if used == 0 {
                 self.received.copy_within(self.start..self.end, 0);
                 self.end -= self.start;
                 self.start = 0;
@@ -223,10 +227,11 @@ impl Unpacker {
         }
         self.in_turn &= header[3] == self.expected;
         self.expected = header[3].wrapping_add(1);
-        self.state = match owed {
-            0 => State::Plain { left },
-            owed => State::Packed { left, owed },
-        };
+        if owed == 0 {
+            self.state = State::Plain { left };
+            return Ok(());
+        }
+        self.state = State::Packed { left, owed };
         match &mut self.decoder {
             Unpacking::Zlib(decoder) => decoder.reset(true),
             Unpacking::Zstd(decoder) => decoder.reinit().map_err(|_| GARBAGE)?,
@@ -439,6 +444,20 @@ mod tests {
             for (at, byte) in [(4, 199), (4, 201), (6, 255), (0, frame[0] - 1), (0, frame[0] + 1), (0, 0)] {
                 let error = with(at, byte).unwrap_err();
                 assert!(matches!(error, FrameError::Wire(WireError::Violation(_))), "{algorithm:?} {at} {byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_that_ends_too_early_is_refused_before_more_is_read() {
+        for algorithm in BOTH {
+            let mut frame = packed(algorithm, &[vec![7; 200]]);
+            frame.pop();
+            frame[0] -= 1;
+            // Nothing follows, which would otherwise look like the server's end.
+            for lengths in [1, frame.len()] {
+                let error = unpacked(algorithm, &frame, &[lengths], 1000).unwrap_err();
+                assert!(matches!(error, FrameError::Wire(WireError::Violation(_))), "{algorithm:?} {lengths}");
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! A command is built in a buffer that is kept and goes out in one write; its answer is read through a small buffer,
 //! for most statements in one read, and rows are counted and dropped unless they are asked for. So a statement costs
-//! two system calls and, without TLS, no allocation.
+//! two system calls and, without TLS or compression, no allocation.
 //!
 //! Invariant: after an error of class [`FaultClass::ConnectionLost`] nobody knows what the server will say next, and the
 //! connection must be dropped. After any other the answer was read to its end.

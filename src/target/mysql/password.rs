@@ -1,7 +1,7 @@
 //! The password of a connection: one that was given, or what a command prints, which is run again when that is too old.
 //!
 //! Invariants: one process runs at a time, whatever the number of connections that wait for it, and no lock is held
-//! while it does; neither what it prints nor how it is called gets into a message.
+//! while it does; neither what it prints nor anything of the command gets into a message.
 //!
 //! Must not import: anything of the protocol.
 
@@ -22,7 +22,8 @@ use crate::target::{Fault, FaultClass, interruption};
 const LONGEST_BYTES: usize = 16 << 10;
 /// How often a wait looks whether it is over.
 const LOOK: Duration = Duration::from_millis(20);
-/// A password that was printed so short a time ago was never right, and a new one would not be either.
+/// A password that is used so soon after it was printed had no time to expire or be changed: if it is refused it was
+/// never right, and a new one would not be either.
 const NEW: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -57,9 +58,9 @@ impl Passwords {
         }
     }
 
-    /// Makes an attempt to log in with the password. If that is refused and the password was older than a second, it may
-    /// have expired or been changed: another attempt is made with a new one, if a command prints one. Once `interrupted` is
-    /// set nothing is waited for any more.
+    /// Makes an attempt to log in with the password. If that is refused though the password was not new when the attempt
+    /// began, it may have expired or been changed: another attempt is made with a new one, if a command prints one. Once
+    /// `interrupted` is set nothing is waited for any more.
     pub fn log_in<R>(
         &self,
         interrupted: Option<&AtomicBool>,
@@ -71,6 +72,7 @@ impl Passwords {
             Passwords::Printed(printer) => printer,
         };
         let used = printer.password(None, interrupted)?;
+        // Taken here, since the attempt itself may be slow.
         let was_new = used.printed_at.elapsed() <= NEW;
         match attempt(Some(&used.password)) {
             Err(fault) if is_refusal(&fault) && !was_new => {
@@ -119,26 +121,38 @@ impl Printer {
     }
 
     /// What was printed last, if it is young enough and not of the run that was `refused`; else what a new run prints.
-    /// Who waited for a run has what came of it.
     fn password(&self, refused: Option<u64>, interrupted: Option<&AtomicBool>) -> Result<Printed, Fault> {
+        let runs = self.state().runs;
+        self.password_since(runs, refused, interrupted)
+    }
+
+    /// The same for one who asked after so many `runs`. Who waited for a run has what came of it, however long it took;
+    /// with no time to live, only an error.
+    fn password_since(
+        &self,
+        runs: u64,
+        refused: Option<u64>,
+        interrupted: Option<&AtomicBool>,
+    ) -> Result<Printed, Fault> {
         let is_interrupted = || interrupted.is_some_and(|interrupted| interrupted.load(Ordering::Relaxed));
+        let ttl = self.command.ttl;
         let mut state = self.state();
-        let mut waited_for = None;
         loop {
             if is_interrupted() {
                 return Err(interruption());
             }
+            let waited_for = runs < state.runs;
             match &state.last {
-                Some(Ok(printed)) if Some(printed.run) != refused && printed.asked_at.elapsed() < self.command.ttl => {
+                Some(Ok(printed))
+                    if Some(printed.run) != refused
+                        && (printed.asked_at.elapsed() < ttl || waited_for && !ttl.is_zero()) =>
+                {
                     return Ok(printed.clone());
                 }
-                Some(Err(error)) if waited_for.is_some_and(|runs| runs < state.runs) => {
-                    return Err(self.fault(error.clone()));
-                }
+                Some(Err(error)) if waited_for => return Err(self.fault(error.clone())),
                 _ if !state.running => break,
                 _ => {}
             }
-            waited_for.get_or_insert(state.runs);
             state = self.ended.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
         }
         state.running = true;
@@ -157,7 +171,7 @@ impl Printer {
             class: FaultClass::ConnectionLost,
             code: 0,
             sqlstate: String::new(),
-            message: format!("--password-command{} {error}", first_word(self.command.command.reveal())),
+            message: format!("the --password-command {error}"),
         }
     }
 }
@@ -188,15 +202,8 @@ impl Drop for Running<'_> {
     }
 }
 
-/// The first word of a command, if it looks like a program's name. What comes after it, or a variable that is set before
-/// it, may be a secret.
-fn first_word(command: &str) -> String {
-    let word = command.split_whitespace().next().unwrap_or_default();
-    let is_name = word.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+".contains(&byte));
-    if is_name { format!(" `{word}`") } else { String::new() }
-}
-
-/// A process with all that it started. It does not outlive its use.
+/// A process with all that it started. It does not outlive its use, but may outlive the program: one that exits while a
+/// worker waits for a command leaves both behind.
 struct Group {
     child: Child,
     ended: bool,
@@ -288,6 +295,8 @@ fn read_beside(child: &mut Child) -> io::Result<mpsc::Receiver<io::Result<Vec<u8
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     fn printer(command: &str, ttl: Duration, timeout: Duration) -> Printer {
@@ -295,6 +304,14 @@ mod tests {
     }
 
     const LONG: Duration = Duration::from_secs(60);
+
+    fn wait_until(reached: impl Fn() -> bool) {
+        let deadline = Instant::now() + LONG;
+        while !reached() {
+            assert!(Instant::now() < deadline, "nothing in {LONG:?}");
+            std::thread::sleep(LOOK);
+        }
+    }
 
     /// A command that prints how often it was run.
     fn counting(folder: &tempfile::TempDir) -> String {
@@ -311,15 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_is_said_without_the_output_and_the_arguments() {
+    fn what_goes_wrong_is_said_without_the_output_and_the_command() {
         for (command, said) in [
-            ("echo hunter2; exit 3", "`echo` failed (exit status: 3)"),
-            ("nothing-of-this-name hunter2 2>/dev/null", "`nothing-of-this-name` failed (exit status: 127)"),
-            ("kill -9 $$ hunter2", "`kill` failed (signal: 9"),
-            ("true hunter2", "`true` printed nothing"),
-            ("printf '\\377hunter2'", "`printf` printed no UTF-8"),
-            ("yes hunter2", "`yes` printed more than 16384 bytes"),
-            ("PASSWORD=hunter2 true", "--password-command printed nothing"),
+            ("echo hunter2; exit 3", "the --password-command failed (exit status: 3)"),
+            ("hunter2 2>/dev/null", "failed (exit status: 127)"),
+            ("kill -9 $$ hunter2", "failed (signal: 9"),
+            ("true hunter2", "printed nothing"),
+            ("printf '\\377hunter2'", "printed no UTF-8"),
+            ("yes hunter2", "printed more than 16384 bytes"),
         ] {
             let message = printer(command, LONG, LONG).password(None, None).err().unwrap().message;
             assert!(message.contains(said) && !message.contains("hunter2"), "{message}");
@@ -327,22 +343,31 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_hangs_is_ended_with_all_that_it_started() {
+    fn a_command_that_is_given_up_is_ended_with_all_that_it_started() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("pid");
         // The second one has its output elsewhere, and would live on.
-        let command = format!("sleep 1000 >/dev/null & echo $! > {}; sleep 1000", file.display());
-        let error = printer(&command, LONG, Duration::from_millis(500)).password(None, None).err().unwrap();
-        assert!(error.message.contains("did not end within 0.5 s"), "{}", error.message);
+        let command = format!("sleep 1000 >/dev/null & echo $! > {0}.new; mv {0}.new {0}; sleep 1000", file.display());
+        let interrupted = AtomicBool::new(false);
+        let fault = std::thread::scope(|scope| {
+            let printer = printer(&command, LONG, LONG);
+            let interrupted = &interrupted;
+            let wait = scope.spawn(move || printer.password(None, Some(interrupted)));
+            wait_until(|| file.exists());
+            interrupted.store(true, Ordering::Relaxed);
+            wait.join().unwrap().err().unwrap()
+        });
+        assert_eq!(fault.class, FaultClass::Interrupted);
         let pid = std::fs::read_to_string(file).unwrap();
-        let patience = Instant::now() + LONG;
         // It is gone, or a zombie that nobody waits for.
-        while let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
-            && !stat.contains(") Z ")
-        {
-            assert!(Instant::now() < patience, "{stat}");
-            std::thread::sleep(LOOK);
-        }
+        let stat = PathBuf::from("/proc").join(pid.trim()).join("stat");
+        wait_until(|| std::fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
+    }
+
+    #[test]
+    fn a_command_that_takes_too_long_is_said_to() {
+        let error = printer("sleep 1000", LONG, Duration::from_millis(500)).password(None, None).err().unwrap();
+        assert!(error.message.contains("did not end within 0.5 s"), "{}", error.message);
     }
 
     #[test]
@@ -376,17 +401,50 @@ mod tests {
         assert_eq!(all(Some(1)), vec!["2"; 500]);
     }
 
+    /// What many get that ask before the first run, whenever each of them comes to look.
+    fn asked_before_the_first_run(printer: &Printer) -> Vec<Result<Printed, Fault>> {
+        std::thread::scope(|scope| {
+            let waiting: Vec<_> = (0..20).map(|_| scope.spawn(|| printer.password_since(0, None, None))).collect();
+            waiting.into_iter().map(|wait| wait.join().unwrap()).collect()
+        })
+    }
+
     #[test]
     fn a_failure_is_told_to_all_who_waited_and_the_next_one_runs_it_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let printer = printer(&format!("sleep 0.5; {}; false", counting(&folder)), LONG, LONG);
-        std::thread::scope(|scope| {
-            let waiting: Vec<_> = (0..50).map(|_| scope.spawn(|| printer.password(None, None))).collect();
-            assert!(waiting.into_iter().all(|wait| wait.join().unwrap().is_err()));
-        });
+        let printer = printer("false", LONG, LONG);
+        assert!(asked_before_the_first_run(&printer).iter().all(Result::is_err));
         assert_eq!(printer.state().runs, 1);
         assert!(printer.password(None, None).is_err());
         assert_eq!(printer.state().runs, 2);
+    }
+
+    #[test]
+    fn all_who_waited_take_what_is_too_old_once_printed_unless_it_has_no_time_to_live() {
+        let runs = |ttl: Duration| {
+            let printed = asked_before_the_first_run(&printer("echo secret", ttl, LONG));
+            let mut runs: Vec<u64> = printed.into_iter().map(|printed| printed.unwrap().run).collect();
+            runs.sort();
+            runs
+        };
+        assert_eq!(runs(Duration::from_nanos(1)), [1; 20]);
+        assert_eq!(runs(Duration::ZERO), Vec::from_iter(1..=20));
+    }
+
+    #[test]
+    fn a_new_password_that_is_refused_slowly_is_not_asked_for_again() {
+        let passwords = Passwords::Printed(printer("echo secret", LONG, LONG));
+        let mut attempts = 0;
+        let done = passwords.log_in(
+            None,
+            |_| true,
+            |_| {
+                attempts += 1;
+                std::thread::sleep(NEW + LOOK);
+                Err::<(), _>(interruption())
+            },
+        );
+        assert!(done.is_err());
+        assert_eq!(attempts, 1);
     }
 
     #[test]
