@@ -401,7 +401,7 @@ impl Outcome {
             Ending::TooManyErrors => Status::TooManyErrors,
             Ending::ServerLost => Status::ServerLost,
         };
-        RunReport::new(Setup { spec, target, findings: self.findings }, &self.measurement, status)
+        RunReport::new(Setup { findings: self.findings, ..Setup::new(spec, target) }, &self.measurement, status)
     }
 }
 

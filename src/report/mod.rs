@@ -6,6 +6,7 @@
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
 //! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`saved`]: reports read back from files and folders.
 //! * [`server`]: the server's own counters beside ours.
 //! * [`text`]: a run's report for a terminal.
 //!
@@ -13,6 +14,7 @@
 
 pub mod check;
 pub mod findings;
+pub mod saved;
 pub mod server;
 pub mod text;
 
@@ -50,6 +52,14 @@ pub struct RunReport {
     pub status: Status,
     /// Start of the measured window, UTC, RFC 3339.
     pub started_at: String,
+    /// As --name and --tag gave them.
+    #[serde(default)]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// Where the run stands in its experiment; `None` for a run by itself.
+    #[serde(default)]
+    pub cell: Option<Cell>,
     pub spec: Spec,
     pub target: Target,
     /// Version and cipher of TLS between the sessions and what they connected to; `None` without it.
@@ -90,6 +100,18 @@ pub enum Status {
     TooManyErrors,
     /// Ended early, since the server was away for too long.
     ServerLost,
+}
+
+/// A run's place in an experiment. Runs of the same target, threads, rate and workload are repeats of each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The target's name in the experiment.
+    pub target: String,
+    /// The repeat that it belongs to, from 1. All cells of a block were measured before the next block began, in a
+    /// shuffled order, so drift falls on all alike and they may be compared in pairs.
+    pub block: u32,
+    /// The run's place in the order in which the experiment was done, from 1.
+    pub order: u32,
 }
 
 /// What was asked for.
@@ -426,6 +448,16 @@ pub struct Setup {
     pub target: Target,
     /// What was noticed before the run, such as a protocol that had to be replaced.
     pub findings: Vec<Finding>,
+    pub name: Option<String>,
+    pub tags: BTreeMap<String, String>,
+    pub cell: Option<Cell>,
+}
+
+impl Setup {
+    /// Of a run by itself, before which nothing was noticed.
+    pub fn new(spec: Spec, target: Target) -> Setup {
+        Setup { spec, target, findings: Vec::new(), name: None, tags: BTreeMap::new(), cell: None }
+    }
 }
 
 impl RunReport {
@@ -436,6 +468,9 @@ impl RunReport {
             oltpbench_version: env!("CARGO_PKG_VERSION").to_string(),
             status,
             started_at: humantime::format_rfc3339_millis(measurement.started_at).to_string(),
+            name: setup.name,
+            tags: setup.tags,
+            cell: setup.cell,
             spec: setup.spec,
             target: setup.target,
             encryption: measurement.encryption.clone(),

@@ -452,7 +452,7 @@ mod tests {
             init_sql: Vec::new(),
             statement_timeout_s: None,
         };
-        let mut report = RunReport::new(Setup { spec, target, findings: Vec::new() }, measurement, Status::Completed);
+        let mut report = RunReport::new(Setup::new(spec, target), measurement, Status::Completed);
         report.client.host = "client".into();
         report
     }

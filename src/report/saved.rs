@@ -1,0 +1,92 @@
+//! Runs that were saved: one file, or a folder of an experiment's.
+//!
+//! Invariant: a document is read whole or refused by the name of its file; none is left out in silence.
+//!
+//! Must not import: `engine`, `target`, `workload`, `cli`.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{RunReport, SCHEMA_VERSION};
+
+/// What an experiment's folder has beside its runs: how it was planned.
+pub const DESIGN: &str = "experiment.json";
+
+#[derive(Debug, thiserror::Error)]
+pub enum SavedError {
+    #[error("{path} cannot be read ({source}); give a file that run --json wrote, or a folder of them")]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{path} is no report of a run ({reason}); give a file that run --json wrote")]
+    NotAReport { path: PathBuf, reason: String },
+    #[error(
+        "{path} has version {version} of the document, which this oltpbench (version {SCHEMA_VERSION}) does not read; \
+         use the oltpbench that wrote it, or a later one"
+    )]
+    Version { path: PathBuf, version: u32 },
+    #[error("{0} holds no report; give a folder with files that run --json wrote")]
+    Empty(PathBuf),
+}
+
+/// A run and the file that it was read from.
+#[derive(Clone, Debug)]
+pub struct Saved {
+    pub path: PathBuf,
+    pub report: RunReport,
+}
+
+/// The run of a file, or those of a folder's `*.json` files in the order of their names.
+pub fn read(path: &Path) -> Result<Vec<Saved>, SavedError> {
+    if !path.is_dir() {
+        return Ok(vec![read_file(path)?]);
+    }
+    let unreadable = |source| SavedError::Read { path: path.to_path_buf(), source };
+    let entries = std::fs::read_dir(path).map_err(unreadable)?;
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
+    files.retain(|file| file.extension().is_some_and(|name| name == "json") && !file.ends_with(DESIGN));
+    files.sort();
+    if files.is_empty() {
+        return Err(SavedError::Empty(path.to_path_buf()));
+    }
+    files.iter().map(|file| read_file(file)).collect()
+}
+
+fn read_file(path: &Path) -> Result<Saved, SavedError> {
+    #[derive(Deserialize)]
+    struct Versioned {
+        schema_version: u32,
+    }
+    let bytes = std::fs::read(path).map_err(|source| SavedError::Read { path: path.to_path_buf(), source })?;
+    let not_a_report =
+        |error: serde_json::Error| SavedError::NotAReport { path: path.to_path_buf(), reason: error.to_string() };
+    let Versioned { schema_version: version } = serde_json::from_slice(&bytes).map_err(not_a_report)?;
+    if version != SCHEMA_VERSION {
+        return Err(SavedError::Version { path: path.to_path_buf(), version });
+    }
+    Ok(Saved { path: path.to_path_buf(), report: serde_json::from_slice(&bytes).map_err(not_a_report)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_report_is_refused_by_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| read(path).unwrap_err().to_string();
+        assert!(refused(folder.path()).contains("holds no report"));
+        assert!(refused(&folder.path().join("gone.json")).contains("gone.json cannot be read"));
+        let file = folder.path().join("a.json");
+        std::fs::write(folder.path().join(DESIGN), "{}").unwrap();
+        std::fs::write(&file, "{\"schema_version\": 999}").unwrap();
+        assert!(refused(folder.path()).contains("a.json has version 999"), "{}", refused(folder.path()));
+        std::fs::write(&file, "{\"schema_version\": 1}").unwrap();
+        assert!(refused(&file).contains("a.json is no report of a run (missing field"), "{}", refused(&file));
+        std::fs::write(&file, "hello").unwrap();
+        assert!(
+            refused(&file).contains("a.json is no report of a run (expected value at line 1"),
+            "{}",
+            refused(&file)
+        );
+    }
+}
