@@ -158,7 +158,7 @@ fn connect_and_measure<T: Target>(
     }
     observer.started(spec);
     let count = (2 * std::thread::available_parallelism().map_or(1, |cores| cores.get())).min(spec.threads as usize);
-    let shards = Shards::new(count, shared.plan.statements.len() + 2);
+    let shards = Shards::new(count, worker::latency_kinds(&shared.plan));
     // The window begins now, so nothing slow may come between this and the gate.
     let started_at = SystemTime::now() + spec.warmup_time;
     let start_ns = shared.clock.now_ns() + nanos(spec.warmup_time);
@@ -535,7 +535,9 @@ fn found_nothing<T>(shared: &Shared<T>) -> Vec<FoundNothing> {
     each.filter(|statement| statement.count > 0).collect()
 }
 
-fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementLatency> {
+fn statement_latencies(plan: &Plan, mut latencies: Vec<Histogram>) -> Vec<StatementLatency> {
+    let mut first_parts = latencies.split_off(worker::first_part_index(plan, 0).min(latencies.len())).into_iter();
+    // BEGIN and COMMIT, which come after the plan's statements, have none.
     let name = |(index, latency): (usize, Histogram)| StatementLatency {
         name: worker::statement_name(plan, index).to_string(),
         kind: match plan.statements.get(index).map(|statement| statement.kind) {
@@ -544,6 +546,7 @@ fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementL
             Some(Kind::Other) | None => "other",
         },
         latency,
+        first_part: first_parts.next().filter(|first_part| !first_part.is_empty()),
     };
     latencies.into_iter().enumerate().map(name).filter(|statement| !statement.latency.is_empty()).collect()
 }

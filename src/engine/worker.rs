@@ -31,8 +31,12 @@ pub(super) struct Clock(pub(super) Instant);
 
 impl Clock {
     pub(super) fn now_ns(self) -> u64 {
+        self.ns_at(Instant::now())
+    }
+
+    fn ns_at(self, time: Instant) -> u64 {
         // 64 bits of nanoseconds last for 584 years.
-        self.0.elapsed().as_nanos() as u64
+        time.saturating_duration_since(self.0).as_nanos() as u64
     }
 }
 
@@ -140,7 +144,8 @@ impl<'a, T: Target> Worker<'a, T> {
             arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
             session: Some(session),
             scratch: shared.plan.scratch(),
-            latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
+            // A call may have two: until its result began to come, and until its end.
+            latencies: Vec::with_capacity(2 * shared.plan.calls_per_transaction()),
             errors: Vec::new(),
             prepares: Prepares::default(),
             away: false,
@@ -434,6 +439,10 @@ impl<S: Session> Player for Attempt<'_, S> {
         }
         self.counts.count(self.current);
         let rows = self.session.execute(call)?;
+        if let Some(time) = self.session.first_part() {
+            let took_ns = self.clock.ns_at(time).saturating_sub(self.now_ns);
+            self.latencies.push((first_part_index(self.plan, self.current) as u16, took_ns));
+        }
         self.answered();
         if rows == Some(0) && self.plan.statements[self.current].kind != Kind::Other {
             self.counts.count(nothing_index(self.plan, self.current));
@@ -459,6 +468,16 @@ pub(super) fn begin_index(plan: &Plan) -> usize {
 
 pub(super) fn commit_index(plan: &Plan) -> usize {
     plan.statements.len() + 1
+}
+
+/// What the first parts of results took that came in several is timed under the numbers after those.
+pub(super) fn first_part_index(plan: &Plan, statement: usize) -> usize {
+    commit_index(plan) + 1 + statement
+}
+
+/// How many latencies are kept apart.
+pub(super) fn latency_kinds(plan: &Plan) -> usize {
+    first_part_index(plan, plan.statements.len())
 }
 
 /// ROLLBACK is counted, and not timed.

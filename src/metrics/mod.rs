@@ -154,6 +154,8 @@ pub struct StatementLatency {
     pub name: String,
     pub kind: &'static str,
     pub latency: Histogram,
+    /// Until the first part of a result was there, of results that came in several.
+    pub first_part: Option<Histogram>,
 }
 
 /// What an open loop measures beside.

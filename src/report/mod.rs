@@ -371,6 +371,10 @@ pub struct Statement {
     pub name: String,
     pub kind: String,
     pub latency_us: Latency,
+    /// The same until the first part of a result was there, of those results that took more than one reading of the
+    /// connection's buffer, 16 KiB; `None` without such, and on SQLite.
+    #[serde(default)]
+    pub first_part_us: Option<Latency>,
 }
 
 /// One interval.
@@ -676,6 +680,7 @@ impl Statement {
             name: statement.name.clone(),
             kind: statement.kind.to_string(),
             latency_us: Latency::new(&statement.latency),
+            first_part_us: statement.first_part.as_ref().map(Latency::new),
         }
     }
 }

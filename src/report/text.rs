@@ -517,6 +517,7 @@ mod tests {
                 name: "point_select".into(),
                 kind: "read",
                 latency: latencies(100..=199),
+                first_part: None,
             }],
             prepares: latencies(300..=400),
             outages: Outages::default(),

@@ -22,6 +22,7 @@ pub mod sqlite;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
@@ -93,6 +94,11 @@ pub trait Session {
     fn rollback(&mut self) -> Result<(), Fault>;
     /// Version and cipher of TLS; `None` without it.
     fn encryption(&self) -> Option<String> {
+        None
+    }
+    /// When the first part of the last statement's result was there; `None` if it came as a whole, or where that is not
+    /// known.
+    fn first_part(&mut self) -> Option<Instant> {
         None
     }
     /// Moves what was prepared since the last call into `prepares`; nothing for a session that does not tell.

@@ -170,6 +170,10 @@ impl Session for MySqlSession {
         self.connection.encryption()
     }
 
+    fn first_part(&mut self) -> Option<Instant> {
+        self.connection.first_part()
+    }
+
     fn take_prepares(&mut self, prepares: &mut Prepares) {
         // Almost always there is nothing, since a statement is prepared once.
         if !self.prepares.is_empty() {
