@@ -38,7 +38,7 @@ pub fn text(
     let mut out = String::new();
     wrapped(&mut out, "", &format!("{} against {}", printable(file), publication.full_name(run)));
     let source = &publication.source;
-    wrapped(&mut out, "    ", &format!("{}; {}, {}", source.title, source.by, source.date));
+    wrapped(&mut out, "    ", &source.cited());
     wrapped(&mut out, "    ", &source.address.to_string());
     out.push('\n');
     ratios(&mut out, &pairs);
@@ -86,10 +86,10 @@ fn counterpart(meaning: Meaning) -> Option<(&'static str, &'static str)> {
         Meaning::AllStatements => ("qps", "statements with BEGIN and COMMIT, as those of qps are"),
         Meaning::ReadStatements => ("reads/s", "the reads of rps"),
         Meaning::WriteStatements => ("writes/s", "the writes of rps: INSERT, UPDATE and DELETE, without COMMIT"),
-        Meaning::TransactionMinMs => ("min ms", "of a transaction, BEGIN and COMMIT included"),
+        Meaning::TransactionMinMs => ("min ms", "of a transaction; lower the longer a run is"),
         Meaning::TransactionMeanMs => ("mean ms", "of a transaction, BEGIN and COMMIT included"),
         Meaning::TransactionP95Ms => ("p95 ms", "of a transaction, BEGIN and COMMIT included"),
-        Meaning::TransactionMaxMs => ("max ms", "of a transaction, BEGIN and COMMIT included"),
+        Meaning::TransactionMaxMs => ("max ms", "of a transaction; higher the longer a run is"),
         Meaning::NoCounterpart => return None,
     })
 }
@@ -184,7 +184,7 @@ fn set_ups(out: &mut String, report: &RunReport, setup: &Setup) {
     let (known, unknown): (Vec<&Point>, Vec<&Point>) = points.iter().partition(is_known);
     let (alike, different): (Vec<&Point>, Vec<&Point>) =
         known.into_iter().partition(|point| point.here == point.published);
-    for (heading, points) in [("Different set-up", different), ("Not known of both", unknown)] {
+    for (heading, points) in [("Different set-up", different), ("Known of one side only", unknown)] {
         if points.is_empty() {
             continue;
         }
@@ -222,7 +222,7 @@ fn points(report: &RunReport, setup: &Setup) -> Vec<Point> {
         point("server", Some(report.target.version.clone()), stated(&setup.server)),
         point("server's machine", None, stated(&setup.server_machine)),
         point("server's settings", None, stated(&setup.server_settings)),
-        point("buffer pool (bytes)", pool.cloned(), None),
+        point("buffer pool (B)", pool.cloned(), None),
         point("path", None, stated(&setup.path)),
         point("encryption", Some(report.encryption.clone().unwrap_or("none".into())), stated(&setup.encryption)),
         point("client's machine", None, stated(&setup.client_machine)),
@@ -246,6 +246,9 @@ fn points(report: &RunReport, setup: &Setup) -> Vec<Point> {
     }
     if let Some(compression) = &report.target.compression {
         points.push(point("compression", Some(compression.clone()), None));
+    }
+    if !report.target.init_sql.is_empty() {
+        points.push(point("--init-sql", Some(report.target.init_sql.join("; ")), None));
     }
     points.retain(|point| point.here.is_some() || point.published.is_some());
     points
@@ -278,7 +281,18 @@ fn statements(report: &RunReport) -> Option<String> {
     Some(all.join(", "))
 }
 
+/// How often a transaction draws its table: with one kind of statement, `one_table` changes nothing.
 fn table_drawn(report: &RunReport) -> Option<String> {
-    let one_table = report.spec.options.iter().find(|option| option.name == "one_table")?;
-    Some(if one_table.value == "on" { "once a transaction" } else { "once a kind of statement" }.into())
+    let kinds =
+        report.statements.iter().filter(|statement| statement.kind != "other" && statement.latency_us.count > 0);
+    let counts: Vec<u64> = kinds.map(|statement| statement.latency_us.count).collect();
+    let one_table =
+        report.spec.options.iter().find(|option| option.name == "one_table").map(|option| option.value == "on");
+    let is_once = match (one_table, counts.as_slice()) {
+        (Some(true), _) | (Some(false), [_]) => true,
+        (Some(false), _) => false,
+        (None, [count]) => *count == report.totals.counts.transactions,
+        (None, _) => return None,
+    };
+    Some(if is_once { "once a transaction" } else { "once a kind of statement" }.into())
 }

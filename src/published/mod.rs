@@ -235,8 +235,8 @@ impl<'de> Deserialize<'de> for Figure {
 }
 
 impl Setup {
-    /// Name and value of each field but the options.
-    fn fields(&self) -> [(&'static str, String); 21] {
+    /// Name and value of each field.
+    fn fields(&self) -> [(&'static str, String); 22] {
         [
             ("server", self.server.to_string()),
             ("server's machine", self.server_machine.to_string()),
@@ -259,7 +259,16 @@ impl Setup {
             ("random ids", self.rand_type.to_string()),
             ("duration (s)", self.time_s.to_string()),
             ("warm-up (s)", self.warmup_s.to_string()),
+            ("options", self.options.join("\n")),
         ]
+    }
+}
+
+impl Source {
+    /// In one line, without the address.
+    pub fn cited(&self) -> String {
+        let date = self.date.get().map(|date| format!(", {date}")).unwrap_or_default();
+        format!("{}; {}{date}", self.title, self.by)
     }
 }
 
@@ -306,5 +315,155 @@ pub fn find<'a>(publications: &'a [Publication], name: &str) -> Option<(&'a Publ
     match run {
         None => Some((publication, None)),
         Some(name) => Some((publication, Some(publication.runs.iter().find(|run| run.name == name)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Digits without their point, at a number of decimals.
+    fn scaled(figure: &Figure, decimals: usize) -> u64 {
+        let (whole, rest) = figure.digits.split_once('.').unwrap_or((&figure.digits, ""));
+        format!("{whole}{rest:0<decimals$}").parse().unwrap()
+    }
+
+    fn decimals(figure: &Figure) -> usize {
+        figure.digits.split_once('.').map_or(0, |(_, decimals)| decimals.len())
+    }
+
+    #[test]
+    fn what_clients_published_adds_up_to_what_all_did() {
+        let mut compared = 0;
+        for publication in all().unwrap() {
+            for run in publication.runs.iter().filter(|run| !run.by_client.is_empty()) {
+                assert_eq!(
+                    run.setup.clients.get(),
+                    Some(&(run.by_client.len() as u64)),
+                    "{}",
+                    publication.full_name(run)
+                );
+                for column in &publication.columns {
+                    let clients: Vec<&Figure> = run.by_client.iter().map(|client| &client[&column.name]).collect();
+                    let places = clients.iter().map(|figure| decimals(figure)).max().unwrap();
+                    let values = clients.iter().map(|figure| scaled(figure, places));
+                    let expected = match column.over_clients {
+                        OverClients::Sum => values.sum(),
+                        OverClients::Lowest => values.min().unwrap(),
+                        OverClients::Highest => values.max().unwrap(),
+                        OverClients::None => {
+                            assert_eq!(run.values.get(&column.name), None, "{}", column.name);
+                            continue;
+                        }
+                    };
+                    let all = scaled(&run.values[&column.name], places);
+                    assert_eq!(all, expected, "{} {}", publication.full_name(run), column.name);
+                    compared += 1;
+                }
+            }
+        }
+        assert_eq!(compared, 2 * 6);
+    }
+
+    /// Reads and writes of one transaction; those between BEGIN and COMMIT.
+    fn data_statements(statements: &str) -> f64 {
+        let counts = statements.split(", ").filter_map(|part| part.split_once(' '));
+        counts.map(|(count, _)| count.parse::<f64>().unwrap()).sum()
+    }
+
+    #[test]
+    fn rates_of_one_run_agree_with_the_statements_of_its_transactions() {
+        let mut compared = 0;
+        for publication in all().unwrap() {
+            let of = |row: &BTreeMap<String, Figure>, wanted: &[Meaning]| {
+                let column = publication.columns.iter().find(|column| wanted.contains(&column.meaning))?;
+                row.get(&column.name)?.value()
+            };
+            for run in &publication.runs {
+                let Some(statements) = run.setup.statements.get() else { continue };
+                for row in run.by_client.iter().chain([&run.values]) {
+                    let Some(tps) = of(row, &[Meaning::Transactions]) else { continue };
+                    let data = data_statements(statements);
+                    let around = if statements.starts_with("BEGIN") { 2.0 } else { 0.0 };
+                    let name = publication.full_name(run);
+                    // Sums that were added up by hand from windows that did not match are 0.25 % apart.
+                    let mut agree = |rate: Option<f64>, each: f64| {
+                        let Some(rate) = rate else { return };
+                        assert!((rate / tps / each - 1.0).abs() < 0.003, "{name}: {rate} is not {each} x {tps}");
+                        compared += 1;
+                    };
+                    agree(
+                        of(row, &[Meaning::Sysbench05Requests, Meaning::DataStatements, Meaning::WriteStatements]),
+                        data,
+                    );
+                    agree(of(row, &[Meaning::Sysbench10Queries, Meaning::AllStatements]), data + around);
+                    // Little's law: a closed loop without think time.
+                    let in_flight = of(row, &[Meaning::TransactionMeanMs]).map(|mean| mean * tps / 1e3);
+                    if let (Some(in_flight), Some(threads)) = (in_flight, run.setup.threads.get()) {
+                        assert!((in_flight / *threads as f64 - 1.0).abs() < 0.003, "{name}: {in_flight} of {threads}");
+                        compared += 1;
+                    }
+                }
+            }
+        }
+        assert!(compared > 30, "{compared}");
+    }
+
+    #[test]
+    fn a_field_that_is_missing_misspelt_or_empty_is_refused() {
+        for (file, yaml) in FILES {
+            let lines: Vec<&str> = yaml.lines().collect();
+            let first_setup = lines.iter().position(|line| line.contains("setup: &")).unwrap() + 1;
+            let options = lines.iter().position(|line| line.starts_with("      options:")).unwrap();
+            let fields: Vec<usize> = (1..5).chain(first_setup..options).collect();
+            assert_eq!(fields.len(), 4 + 21, "{file}");
+            for at in fields {
+                let changed = |line: Option<String>| {
+                    let mut changed: Vec<String> = lines.iter().map(|line| line.to_string()).collect();
+                    changed.splice(at..=at, line);
+                    parse(file, &changed.join("\n"))
+                };
+                assert!(changed(Some(lines[at].into())).is_ok());
+                assert!(changed(None).is_err(), "{file} without {}", lines[at]);
+                let (key, _) = lines[at].split_once(": ").unwrap();
+                assert!(changed(Some(format!("{key}s: 1"))).is_err(), "{file}: {key}s");
+                // Title and author are always known.
+                assert!(at < 3 || changed(Some(format!("{key}: ''"))).is_err(), "{file}: {key} is empty");
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_is_an_address_that_can_be_opened_or_is_said_to_be_unknown() {
+        for publication in all().unwrap() {
+            let address = publication.source.address.get();
+            assert!(address.is_none_or(|address| address.starts_with("https://") && !address.contains(' ')));
+            assert!(publication.how_sure.starts_with("Confirmed"), "{}", publication.name);
+            assert_eq!(address.is_none(), publication.name == "cloudsql-article");
+        }
+    }
+
+    #[test]
+    fn a_figure_keeps_its_digits_and_nothing_else_is_one() {
+        let figure = |text: &str| serde_saphyr::from_str::<Figure>(text);
+        for (digits, shown) in
+            [("535164.20", "535,164.20"), ("100", "100"), ("1000", "1,000"), ("< 1000", "< 1,000"), ("< 100", "< 100")]
+        {
+            assert_eq!(figure(digits).unwrap().grouped(), shown);
+        }
+        assert_eq!(figure("2.00").unwrap().value(), Some(2.0));
+        assert_eq!(figure("< 1000").unwrap().value(), None);
+        for wrong in ["1,000", "1e3", "-1", ".5", "5.", "about 5", "0x10", "nan", "''", "1.2.3"] {
+            assert!(figure(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_name_finds_a_publication_or_a_run_of_it() {
+        let publications = all().unwrap();
+        let found = |name: &str| find(&publications, name).map(|(of, run)| (of.name, run.map(|run| run.name.as_str())));
+        assert_eq!(found("aurora-2015"), Some(("aurora-2015", None)));
+        assert_eq!(found("aurora-2015/read"), Some(("aurora-2015", Some("read"))));
+        assert_eq!([found("aurora"), found("aurora-2015/"), found("aurora-2015/x"), found("")], [None; 4]);
     }
 }

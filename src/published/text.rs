@@ -11,8 +11,7 @@ const WIDTH: usize = 80;
 pub fn list(publications: &[Publication]) -> String {
     let mut out = String::new();
     for publication in publications {
-        let source = &publication.source;
-        wrapped(&mut out, "", &format!("{}: {}; {}, {}", publication.name, source.title, source.by, source.date));
+        wrapped(&mut out, "", &format!("{}: {}", publication.name, publication.source.cited()));
         for run in &publication.runs {
             let first = publication.columns.iter().find_map(|column| Some((column, run.values.get(&column.name)?)));
             let (column, figure) =
@@ -21,7 +20,7 @@ pub fn list(publications: &[Publication]) -> String {
         }
         out.push('\n');
     }
-    out + "`oltpbench published show NAME` shows one, NAME with or without what is behind `/`.\n"
+    out + "`oltpbench published show NAME` has the whole of one, `/RUN` or all its runs.\n"
 }
 
 /// A publication, or one run of it, whole.
@@ -89,47 +88,97 @@ fn figures(out: &mut String, columns: &[Column], runs: &[&Run]) {
     }
 }
 
-/// What all runs have in common once, and what they have not for each.
+/// What all runs have in common, then what they have not by the runs that have the same.
 fn setups(out: &mut String, runs: &[&Run]) {
-    let Some(first) = runs.first() else { return };
-    let mut part = |heading: String, run: &Run, in_common: bool| {
-        let is_common = |at: usize| runs.iter().all(|other| other.setup.fields()[at] == first.setup.fields()[at]);
-        let fields = run.setup.fields().into_iter().enumerate().filter(|(at, _)| is_common(*at) == in_common);
-        let fields: Vec<_> = fields.map(|(_, field)| field).collect();
-        let options_are_common = runs.iter().all(|other| other.setup.options == first.setup.options);
-        let options = if options_are_common == in_common { run.setup.options.as_slice() } else { &[] };
-        if fields.is_empty() && options.is_empty() {
-            return;
+    let of_runs: Vec<_> = runs.iter().map(|run| run.setup.fields()).collect();
+    let Some(first) = of_runs.first() else { return };
+    let is_common = |at: usize| of_runs.iter().all(|fields| fields[at] == first[at]);
+    out.push_str("\nSet-up:\n");
+    for (_, (label, value)) in first.iter().enumerate().filter(|(at, _)| is_common(*at)) {
+        wrapped(out, &format!("    {label:<18} "), value);
+    }
+    if (0..first.len()).all(is_common) {
+        return;
+    }
+    out.push_str("\nSet-up by run:\n");
+    for (at, (label, _)) in first.iter().enumerate().filter(|(at, _)| !is_common(*at)) {
+        let mut names_by_value: Vec<(&str, Vec<&str>)> = Vec::new();
+        for (run, fields) in runs.iter().zip(&of_runs) {
+            let value = fields[at].1.as_str();
+            match names_by_value.iter_mut().find(|(other, _)| *other == value) {
+                Some((_, names)) => names.push(&run.name),
+                None => names_by_value.push((value, vec![&run.name])),
+            }
         }
-        let _ = writeln!(out, "\n{heading}:");
-        for (label, value) in fields {
-            wrapped(out, &format!("    {label:<18} "), &value);
+        for (position, (value, names)) in names_by_value.iter().enumerate() {
+            let label = if position == 0 { label } else { "" };
+            let separator = if value.contains('\n') { "\n" } else { " " };
+            wrapped(out, &format!("    {label:<18} "), &format!("{}:{separator}{value}", names.join(", ")));
         }
-        for (at, options) in options.iter().enumerate() {
-            wrapped(out, &format!("    {:<18} ", if at == 0 { "options" } else { "" }), options);
-        }
-    };
-    part("Set-up".into(), first, true);
-    for run in runs {
-        part(format!("Set-up of {}", run.name), run, false);
     }
 }
 
 /// Writes text behind a prefix, in lines that begin below its beginning. A word that is longer than a line stays whole.
 pub fn wrapped(out: &mut String, prefix: &str, text: &str) {
+    let indent = prefix.chars().count();
     let mut line = prefix.to_string();
-    let mut is_empty = true;
-    for word in text.split_whitespace() {
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            let _ = writeln!(out, "{line}");
-            line = " ".repeat(prefix.chars().count());
-            is_empty = true;
+    for paragraph in text.lines() {
+        for word in paragraph.split_whitespace() {
+            let length = line.chars().count();
+            if length > indent && length + 1 + word.chars().count() > WIDTH {
+                let _ = writeln!(out, "{}", line.trim_end());
+                line = " ".repeat(indent);
+            }
+            if line.chars().count() > indent {
+                line.push(' ');
+            }
+            line.push_str(word);
         }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
+        let _ = writeln!(out, "{}", line.trim_end());
+        line = " ".repeat(indent);
     }
-    let _ = writeln!(out, "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::published::all;
+
+    fn shown(name: &str) -> String {
+        let publications = all().unwrap();
+        let (publication, run) = crate::published::find(&publications, name).unwrap();
+        show(publication, run)
+    }
+
+    #[test]
+    fn the_whitepapers_table_is_there_to_the_last_digit() {
+        insta::assert_snapshot!(shown("aurora-2015"));
+    }
+
+    #[test]
+    fn the_articles_table_is_there_to_the_last_digit() {
+        insta::assert_snapshot!(shown("cloudsql-article"));
+    }
+
+    #[test]
+    fn one_run_is_shown_without_what_others_have() {
+        let run = shown("aurora-2017-peak/mysql-5.7-read");
+        assert!(run.contains("125,000") && !run.contains("121,000") && !run.contains("write statements/s"), "{run}");
+    }
+
+    #[test]
+    fn the_list_has_every_run() {
+        insta::assert_snapshot!(list(&all().unwrap()));
+    }
+
+    #[test]
+    fn everything_fits_80_columns_but_words_that_do_not() {
+        let publications = all().unwrap();
+        for text in publications.iter().map(|publication| show(publication, None)).chain([list(&publications)]) {
+            for line in text.lines().filter(|line| line.chars().count() > WIDTH) {
+                let longest = line.split_whitespace().map(|word| word.chars().count()).max().unwrap();
+                assert!(longest > WIDTH - 24, "{line}");
+            }
+        }
+    }
 }
