@@ -4,6 +4,7 @@
 //! * [`profile`]: named sets of options that repeat a published experiment.
 //! * [`commands`]: what each command does.
 //! * [`progress`]: what a person sees meanwhile.
+//! * [`published`]: published figures, and runs against them.
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
@@ -11,9 +12,11 @@ mod commands;
 mod options;
 mod profile;
 mod progress;
+mod published;
 
 use std::fmt::Display;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -182,6 +185,11 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
         (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
         (Some(("workloads", matches)), _) => commands::workloads(matches),
+        (Some(("compare", matches)), _) => {
+            let files: Vec<PathBuf> = matches.get_many("files").into_iter().flatten().cloned().collect();
+            published::compare(&files, published::name(matches, "published"))
+        }
+        (Some(("published", matches)), _) => published::published(matches),
         (Some(("demo", _)), _) => commands::demo(&interrupted),
         _ => unreachable!("clap requires one of the commands above"),
     }
@@ -248,6 +256,16 @@ const WORKLOADS_EXAMPLE: &str = "Examples:
   oltpbench workloads show oltp_read_only > mine.yaml
   oltpbench run --workload mine.yaml";
 
+const COMPARE_EXAMPLE: &str = "Example:
+  oltpbench compare run.json --published aurora-2015/read
+
+It gives the ratio of each figure to the published one, and every difference of set-up that it finds; no verdict.";
+
+const PUBLISHED_EXAMPLE: &str = "Examples:
+  oltpbench published list
+  oltpbench published show aurora-2015
+  oltpbench compare run.json --published aurora-2015/read";
+
 const DEMO_EXAMPLE: &str = "Example:
   oltpbench demo";
 
@@ -299,6 +317,43 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
                 .subcommand(
                     named("show", "Print a workload's file", "Example:\n  oltpbench workloads show oltp_read_only")
                         .arg(clap::Arg::new("name").value_name("NAME").required(true).help("Name of a workload")),
+                ),
+        )
+        .subcommand(
+            named("compare", "Hold saved runs against a published figure", COMPARE_EXAMPLE)
+                .arg(
+                    clap::Arg::new("files")
+                        .value_name("FILE")
+                        .required(true)
+                        .num_args(1..)
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("Reports of `run --json`, or a folder of them"),
+                )
+                .arg(
+                    clap::Arg::new("published")
+                        .long("published")
+                        .value_name("NAME")
+                        .required(true)
+                        .help("A run of `oltpbench published list`"),
+                ),
+        )
+        .subcommand(
+            named("published", "List published figures, or show one with its set-up and source", PUBLISHED_EXAMPLE)
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommand(named("list", "List the published figures", "Example:\n  oltpbench published list"))
+                .subcommand(
+                    named(
+                        "show",
+                        "Show one with all that is known of it",
+                        "Example:\n  oltpbench published show aurora-2015/read",
+                    )
+                    .arg(
+                        clap::Arg::new("name")
+                            .value_name("NAME")
+                            .required(true)
+                            .help("A name of `oltpbench published list`"),
+                    ),
                 ),
         )
         .subcommand(named(
