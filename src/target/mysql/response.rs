@@ -199,7 +199,16 @@ impl Response {
             Expected::Statement => State::Statement,
         };
         let answer = Answer::default();
-        Response { state, sequence, turns: true, left: 0, continues: false, passing: Passing::Nothing, deprecate_eof, answer }
+        Response {
+            state,
+            sequence,
+            turns: true,
+            left: 0,
+            continues: false,
+            passing: Passing::Nothing,
+            deprecate_eof,
+            answer,
+        }
     }
 
     /// Takes packets of any number: a server that compresses counts them by its frames, now and then.
