@@ -16,6 +16,7 @@ use super::options::{
 };
 use super::progress::Console;
 use crate::engine::run::Ending;
+use crate::engine::validate::{Prepared, Validator};
 use crate::engine::{check, load, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
@@ -140,7 +141,11 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let seed = random.seed().unwrap_or_else(new_seed);
     let spec = args.spec(seed, matches)?;
-    let job = Job { address, plan, spec, wanted: args.db_ps_mode };
+    let prepared = args.validate.map(|seed| prepared(choice, matches, &plan, args.threads, seed)).transpose()?;
+    if prepared.is_some() && matches!(address, TargetAddress::Simulated(_)) {
+        return Err(CliError::usage("--validate needs a database; a simulated: target has no rows"));
+    }
+    let job = Job { address, plan, spec, wanted: args.db_ps_mode, prepared };
     let percentile = args.prints_intervals().then(|| args.interval_percentile());
     let mut console = Console::new(percentile);
     let outcome = job.measure(&mut console, interrupted)?;
@@ -166,6 +171,19 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
         Some(finding) => Err(CliError::Unwanted(format!("{} (--fail-on {})", finding.message, finding.code))),
         None => Ok(code),
     }
+}
+
+/// How the tables of a run that validates may have been prepared: with its own settings of random numbers, or with none.
+fn prepared(
+    choice: &Choice,
+    matches: &ArgMatches,
+    plan: &Arc<Plan>,
+    threads: u32,
+    seed: u64,
+) -> Result<Prepared, CliError> {
+    let settings = Settings { random: RandomSettings::default(), ..choice.settings(matches, threads)? };
+    let without = choice.workload.compile(&settings).map_err(|error| CliError::usage(error.to_string()))?;
+    Ok(Prepared { seed, plans: vec![Arc::clone(plan), Arc::new(without)] })
 }
 
 /// Says what would go wrong with a run of these options.
@@ -277,6 +295,10 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
         Status::Completed if report.totals.counts.transactions == 0 => {
             Err(CliError::Run("not one transaction ended inside the measured window".into()))
         }
+        Status::Completed if report.differences() > 0 => Err(CliError::Run(format!(
+            "{} differences between what the database gave and what was put there; see Validation",
+            report.differences()
+        ))),
         Status::Completed if report.away > 0 => Err(CliError::Run(format!(
             "{} of {} connections broke and did not come back before the end; see the errors by code",
             report.away, report.spec.threads
@@ -296,6 +318,8 @@ struct Job {
     plan: Arc<Plan>,
     spec: RunSpec,
     wanted: PsMode,
+    /// How the tables were prepared, for a run that validates.
+    prepared: Option<Prepared>,
 }
 
 /// What is known before a measurement begins.
@@ -305,12 +329,14 @@ struct Ready<'a> {
     findings: Vec<Finding>,
     /// Where the server's own counters are read.
     server: Option<&'a dyn Database>,
+    /// Where the tables are.
+    tables: Option<&'a dyn Database>,
 }
 
 impl Ready<'_> {
     /// Of a target that keeps no counters.
     fn plain(facts: Facts, protocol: Protocol) -> Ready<'static> {
-        Ready { facts, protocol, findings: Vec::new(), server: None }
+        Ready { facts, protocol, findings: Vec::new(), server: None, tables: None }
     }
 }
 
@@ -336,7 +362,9 @@ impl Job {
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
                 let facts = check::admit(&target, &self.address, &demand, interrupted)?;
-                self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
+                let tables = SqliteTarget::new(path.clone(), plan(), wanted, false);
+                let ready = Ready { tables: Some(&tables), ..Ready::plain(facts, wanted) };
+                self.measure_on(target, ready, console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
                 let database = mysql_target(mysql, plan(), wanted)?;
@@ -344,7 +372,7 @@ impl Job {
                 let (protocol, mut findings) = fitting_protocol(&facts, &demand);
                 findings.extend(mysql::check::not_encrypted(&facts).map(finding));
                 let target = database.sending_by(protocol);
-                let ready = Ready { facts, protocol, findings, server: Some(&database) };
+                let ready = Ready { facts, protocol, findings, server: Some(&database), tables: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
             }
         }
@@ -357,12 +385,20 @@ impl Job {
         console: &mut Console,
         interrupted: &AtomicBool,
     ) -> Result<Outcome, CliError> {
-        let Ready { facts, protocol, findings, server } = ready;
+        let Ready { facts, protocol, findings, server, tables } = ready;
         for finding in &findings {
             super::show_error(printable(&format!("{}; {}", finding.message, finding.advice)));
         }
-        let (measurement, ending) =
-            measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
+        let validated = self.prepared.as_ref().zip(tables);
+        let validator = validated.map(|(prepared, tables)| Validator::new(tables, &self.plan, prepared, interrupted));
+        let validator = validator.transpose()?.map(Arc::new);
+        let plan = Arc::clone(&self.plan);
+        let (mut measurement, ending) =
+            measure::run(target, plan, &self.spec, server, validator.as_ref(), console, interrupted)?;
+        if let Some((validator, tables)) = validator.zip(tables) {
+            let unfinished = measurement.unfinished;
+            measurement.validation = Some(validator.finish(tables, &self.plan, unfinished, console, interrupted));
+        }
         Ok(Outcome { measurement, ending, facts, protocol, findings })
     }
 }
@@ -497,7 +533,7 @@ fn demo_run(
         forced_shutdown: Duration::from_secs(10),
         longest_outage: LONGEST_OUTAGE,
     };
-    let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto };
+    let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto, prepared: None };
     let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
     let described = described(workload.name(), &job.spec, outcome.protocol, &RandomSettings::default());
     Ok(outcome.report(described, address))

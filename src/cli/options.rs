@@ -449,6 +449,10 @@ pub(super) struct RunArgs {
     /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(CODES), hide_possible_values = true, value_name = "LIST")]
     pub(super) fail_on: Vec<String>,
+    /// Check each row that is read, and after the run all rows, against what `prepare` and this run's writes put there;
+    /// SEED is that of `prepare --rand-seed`. It costs client CPU and memory: docs/validation.md
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "SEED")]
+    pub(super) validate: Option<u64>,
     /// Seconds to wait for transactions in flight once the time is over
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     forced_shutdown: Duration,

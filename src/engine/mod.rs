@@ -10,6 +10,7 @@
 //! * [`load`]: prepare, prewarm, cleanup.
 //! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
 //! * [`check`]: what would go wrong with a run.
+//! * [`validate`]: whether what is read is what was written.
 //!
 //! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
 //! an [`Observer`].
@@ -23,6 +24,7 @@ pub mod run;
 mod schedule;
 mod sent;
 mod tables;
+pub mod validate;
 mod worker;
 
 use std::time::Duration;

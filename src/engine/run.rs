@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Progress, Schedule, Tickets};
 use super::sent::Sent;
+use super::validate::Validator;
 use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
@@ -92,13 +93,14 @@ pub enum Ending {
     ServerLost,
 }
 
-/// Measures `plan` on `target`; `server` is where its counters can be read. `interrupted` is looked at throughout; once it
-/// is set the run ends with what it has.
+/// Measures `plan` on `target`; `server` is where its counters can be read, and `validator` looks at all rows if there is
+/// one. `interrupted` is looked at throughout; once it is set the run ends with what it has.
 pub fn run<T: Target>(
     target: T,
     plan: Arc<Plan>,
     spec: &RunSpec,
     server: Option<&dyn Database>,
+    validator: Option<&Arc<Validator>>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
@@ -122,6 +124,7 @@ pub fn run<T: Target>(
         lost: AtomicU64::new(0),
         reconnects: AtomicU64::new(0),
         recorder: OnceLock::new(),
+        validator: validator.map(Arc::clone),
     });
     let measure = |reader: Option<&counters::Reader>| connect_and_measure(&shared, spec, reader, observer, interrupted);
     let (measured, server) = counters::beside(server, spec.server_interval, &shared, measure);
@@ -521,6 +524,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             confidence: Confidence::of(&series.blocks),
             client,
             server: None,
+            validation: None,
         }
     }
 }
@@ -678,7 +682,7 @@ mod tests {
         let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
         let plan = Workload::load(name).unwrap().compile(&settings).unwrap();
         let target = Failing { good: 50, then, gone: Arc::default() };
-        run(target, Arc::new(plan), spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
+        run(target, Arc::new(plan), spec, None, None, &mut Silent, &AtomicBool::new(false)).unwrap()
     }
 
     fn sum(series: &[Interval]) -> u64 {

@@ -185,6 +185,32 @@ pub struct FoundNothing {
     pub sent: u64,
 }
 
+/// What was found by looking at what the database gave back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// Statements whose rows were checked, and those rows.
+    pub reads: u64,
+    pub rows: u64,
+    /// Statements that were not checked, by name.
+    pub unchecked: Vec<String>,
+    /// What was read after the run.
+    pub audited_tables: u64,
+    pub audited_rows: u64,
+    /// Why not all tables were read then.
+    pub unaudited: Option<String>,
+    pub differences: u64,
+    /// The first of them.
+    pub first: Vec<Difference>,
+}
+
+/// One difference between what is there and what was put there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The table, and whether it was met after the run.
+    pub place: String,
+    pub message: String,
+}
+
 /// Everything one run measured.
 #[derive(Clone, Debug)]
 pub struct Measurement {
@@ -224,4 +250,6 @@ pub struct Measurement {
     pub client: client::Usage,
     /// `None` for a target without counters.
     pub server: Option<server::Counters>,
+    /// `None` for a run that was not asked to look.
+    pub validation: Option<Validation>,
 }

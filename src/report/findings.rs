@@ -7,13 +7,15 @@ use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
 /// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
-pub const CODES: [&str; 26] = [
+pub const CODES: [&str; 28] = [
     "interrupted",
     "too-many-errors",
     "server-lost",
     "connections-panicked",
     "unfinished",
     "no-transactions",
+    "validation",
+    "validation-incomplete",
     "failed-transactions",
     "ignored-transactions",
     "connections-lost",
@@ -73,6 +75,7 @@ impl Finding {
 pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(ending(report));
+    findings.extend(validation(report));
     findings.extend(errors(report));
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
@@ -376,6 +379,29 @@ fn ending(report: &RunReport) -> Vec<Finding> {
             "not one transaction ended inside the measured window",
             "run longer (--time), or look at the server",
         ));
+    }
+    findings
+}
+
+/// What the database gave back is not what was put there, or nobody looked at all of it.
+fn validation(report: &RunReport) -> Vec<Finding> {
+    let Some(validation) = &report.validation else { return Vec::new() };
+    let mut findings = Vec::new();
+    if validation.differences > 0 {
+        findings.push(Finding::new(
+            "validation",
+            format!("{} differences between what is there and what was put there", validation.differences),
+            "do not use these figures before you know why: an earlier run or another client that wrote to these tables leaves such rows too, so prepare them anew and repeat the run",
+        ));
+    }
+    let mut left_out: Vec<String> =
+        validation.unaudited.iter().map(|reason| format!("the audit ended early: {reason}")).collect();
+    if !validation.unchecked_statements.is_empty() {
+        left_out
+            .push(format!("statements of which no row was checked: {}", validation.unchecked_statements.join(", ")));
+    }
+    if !left_out.is_empty() {
+        findings.push(Finding::new("validation-incomplete", left_out.join("; "), "what was not looked at may differ"));
     }
     findings
 }

@@ -88,6 +88,9 @@ pub struct RunReport {
     pub rows_not_found: Vec<RowsNotFound>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
+    /// What `--validate` found; `None` without it.
+    #[serde(default)]
+    pub validation: Option<Validation>,
     pub findings: Vec<Finding>,
 }
 
@@ -448,6 +451,30 @@ pub struct RowsNotFound {
     pub sent: u64,
 }
 
+/// What the database gave back, held against what was put there; docs/validation.md.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Statements whose rows were checked in the whole run, and how many rows those were.
+    pub reads: u64,
+    pub rows: u64,
+    /// Statements of which nothing was checked, by name.
+    pub unchecked_statements: Vec<String>,
+    pub audited_tables: u64,
+    pub audited_rows: u64,
+    /// Why the audit after the run is not of all tables; `None` where it is.
+    pub unaudited: Option<String>,
+    /// All of them, those of reads being in `errors` with class `validation` too.
+    pub differences: u64,
+    /// The first ten.
+    pub first_differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    pub place: String,
+    pub message: String,
+}
+
 /// What the caller knows of a run beside its measurement.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -506,6 +533,7 @@ impl RunReport {
             confidence: Confidence::new(&measurement.confidence),
             rows_not_found: measurement.found_nothing.iter().map(RowsNotFound::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
+            validation: measurement.validation.as_ref().map(Validation::new),
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
@@ -520,6 +548,11 @@ impl RunReport {
 }
 
 impl RunReport {
+    /// Between what was read and what was put there.
+    pub fn differences(&self) -> u64 {
+        self.validation.as_ref().map_or(0, |validation| validation.differences)
+    }
+
     /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
     fn failure_rate(&self) -> f64 {
         let spans = [&self.warmup, &self.totals.counts, &self.drained];
@@ -735,6 +768,24 @@ impl Confidence {
 impl RowsNotFound {
     fn new(counted: &FoundNothing) -> RowsNotFound {
         RowsNotFound { statement: counted.statement.clone(), count: counted.count, sent: counted.sent }
+    }
+}
+
+impl Validation {
+    fn new(found: &metrics::Validation) -> Validation {
+        let first = found.first.iter();
+        Validation {
+            reads: found.reads,
+            rows: found.rows,
+            unchecked_statements: found.unchecked.clone(),
+            audited_tables: found.audited_tables,
+            audited_rows: found.audited_rows,
+            unaudited: found.unaudited.clone(),
+            differences: found.differences,
+            first_differences: first
+                .map(|difference| Difference { place: difference.place.clone(), message: difference.message.clone() })
+                .collect(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{ErrorEntry, Finding, Latency, RunReport, Status, Totals};
+use super::{Difference, ErrorEntry, Finding, Latency, RunReport, Status, Totals, Validation};
 use crate::metrics::{Bounds, Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
@@ -84,6 +84,7 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let _ = statement_latencies(&mut out, report);
     let _ = report.server.as_ref().map(|server| server.text(&mut out));
     let _ = client(&mut out, report);
+    let _ = report.validation.as_ref().map(|validation| self::validation(&mut out, validation));
     let _ = result(&mut out, report, percentiles);
     let _ = findings(&mut out, &report.findings);
     out
@@ -298,6 +299,19 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
     )?;
     if let Some(machine) = client.machine_share {
         writeln!(out, "    {:<36} {:.1} %", "CPU busy on this machine:", 100.0 * machine)?;
+    }
+    Ok(())
+}
+
+fn validation(out: &mut String, validation: &Validation) -> std::fmt::Result {
+    writeln!(out, "\nValidation:")?;
+    let reads = format!("{} rows of {} statements", validation.rows, validation.reads);
+    writeln!(out, "    {:<36} {reads}", "checked as they were read:")?;
+    let audited = format!("{} rows of {} tables", validation.audited_rows, validation.audited_tables);
+    writeln!(out, "    {:<36} {audited}", "checked after the run:")?;
+    writeln!(out, "    {:<36} {}", "differences:", validation.differences)?;
+    for Difference { place, message } in &validation.first_differences {
+        writeln!(out, "        {place}: {}", printable(message))?;
     }
     Ok(())
 }
@@ -528,6 +542,7 @@ mod tests {
             confidence: confidence(),
             client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
             server: None,
+            validation: None,
         }
     }
 

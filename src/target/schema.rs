@@ -156,6 +156,11 @@ impl Dialect {
         }
     }
 
+    /// A query of all columns of those rows of a table that `rest` picks.
+    pub fn select_rows(set: &TableSet, number: u32, rest: &str) -> String {
+        format!("SELECT {} FROM {} {rest}", column_names(set), set.table_name(number))
+    }
+
     /// A query that reads a whole table through its clustered index.
     pub fn read_rows(self, set: &TableSet, number: u32) -> String {
         let sum: Vec<String> = set.columns.iter().map(|column| format!("SUM(LENGTH({}))", column.name)).collect();

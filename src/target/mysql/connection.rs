@@ -301,9 +301,14 @@ impl<'a> Connection<'a> {
 
     /// The same for text that is yet to be written: `write` appends it.
     pub fn query_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Answer, Fault> {
+        self.query_into(write, &mut Skip)
+    }
+
+    /// The same with the rows, which are of the text protocol, handed on.
+    pub fn query_into(&mut self, write: impl FnOnce(&mut Vec<u8>), rows: &mut impl Rows) -> Result<Answer, Fault> {
         self.begin(command::QUERY);
         write(&mut self.out);
-        self.answer(Expected::Results, &mut Skip)
+        self.answer(Expected::Results, rows)
     }
 
     /// Sends a LOAD DATA LOCAL, and `data` in place of the file that the server then asks for.
