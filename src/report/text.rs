@@ -89,6 +89,23 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     out
 }
 
+/// A run of an experiment in a few words; its findings are named, since a figure may mean something else with them.
+pub fn headline(report: &RunReport) -> String {
+    let (totals, confidence) = (&report.totals, &report.confidence);
+    let mut out = format!(
+        "    tps {}, rps {}, p95 {} ms",
+        with_error(totals.tps, confidence.tps, 1.0),
+        with_error(totals.rps, confidence.rps, 1.0),
+        with_bounds(report.latency_us.response.p95, confidence.latency_us.p95, 1e-3),
+    );
+    let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code.as_str()).collect();
+    if !codes.is_empty() {
+        // Writing into a String cannot fail.
+        let _ = write!(out, "\n    findings: {}", codes.join(", "));
+    }
+    out
+}
+
 fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     let spec = &report.spec;
     writeln!(out, "Setup:")?;
