@@ -32,6 +32,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Below this many failed transactions an error rate says nothing, unless nothing succeeded for `HOPELESS`.
 const FEWEST_FAILURES: u64 = 10;
 const HOPELESS: Duration = Duration::from_secs(5);
+/// How long a run waits at its end for its sessions to be closed.
+const LONGEST_CLOSE: Duration = Duration::from_secs(1);
 /// A worker's stack: the deepest call is a database driver's.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -56,11 +58,28 @@ impl Gate {
     }
 }
 
+/// What workers pass on their way.
+#[derive(Default)]
+struct Gates {
+    start: Gate,
+    /// Sessions stay open until the server's counters were read: MariaDB adds up those of its connections while they go,
+    /// and may leave one out or count it twice.
+    close: Gate,
+}
+
 /// What a worker tells the coordinator.
 enum Event {
-    Connected { took: Duration, encryption: Option<String> },
+    Connected {
+        took: Duration,
+        encryption: Option<String>,
+    },
     ConnectFailed(Fault),
-    Ended { panicked: bool },
+    /// It plays no more, and keeps its session.
+    Ended {
+        panicked: bool,
+    },
+    /// Its session is closed, too.
+    Closed,
 }
 
 /// Why a run ended.
@@ -122,13 +141,13 @@ fn connect_and_measure<T: Target>(
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
-    let gate = Arc::new(Gate::default());
+    let gates = Arc::new(Gates::default());
     let (sender, events) = channel();
-    let spawn = |number| spawn_worker(shared, &gate, number, sender.clone());
+    let spawn = |number| spawn_worker(shared, &gates, number, sender.clone());
     let connects = match connect_all(spec, spawn, &events, observer, interrupted) {
         Ok(connects) => connects,
         Err(error) => {
-            gate.decide(false);
+            gates.start.decide(false);
             return Err(error);
         }
     };
@@ -147,8 +166,25 @@ fn connect_and_measure<T: Target>(
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(Recorder::new(window, shards, spec.threads));
-    gate.decide(true);
-    Ok(Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted))
+    gates.start.decide(true);
+    let measured = Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted);
+    if let Some(counters) = counters {
+        counters.wait_for_last_reading();
+    }
+    gates.close.decide(true);
+    let open = spec.threads - measured.0.unfinished;
+    wait_for_close(open, &events);
+    Ok(measured)
+}
+
+/// Waits until sessions are closed as they should be, which a server sees, but not for a server that hangs.
+fn wait_for_close(mut open: u32, events: &Receiver<Event>) {
+    let since = Instant::now();
+    while open > 0
+        && let Ok(event) = events.recv_timeout(LONGEST_CLOSE.saturating_sub(since.elapsed()))
+    {
+        open -= u32::from(matches!(event, Event::Closed));
+    }
 }
 
 /// How the connections of a run came about.
@@ -189,7 +225,7 @@ fn connect_all(
             Ok(Event::ConnectFailed(fault)) => {
                 return Err(EngineError::Connect { connected, threads, fault });
             }
-            Ok(Event::Ended { .. }) => return Err(EngineError::WorkerDied),
+            Ok(Event::Ended { .. } | Event::Closed) => return Err(EngineError::WorkerDied),
             Err(_) => {}
         }
         observer.connecting(connected, threads);
@@ -202,22 +238,25 @@ fn connect_all(
 
 fn spawn_worker<T: Target>(
     shared: &Arc<Shared<T>>,
-    gate: &Arc<Gate>,
+    gates: &Arc<Gates>,
     number: u32,
     sender: Sender<Event>,
 ) -> Result<Thread, EngineError> {
-    let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
+    let (shared, gates) = (Arc::clone(shared), Arc::clone(gates));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
-        let _ended = OnDrop(sender.clone());
+        let _closed = OnDrop(sender.clone(), || Event::Closed);
+        let ended = OnDrop(sender.clone(), || Event::Ended { panicked: std::thread::panicking() });
         let began = Instant::now();
         match shared.target.connect() {
             Ok(session) => {
                 let connected = Event::Connected { took: began.elapsed(), encryption: session.encryption() };
                 // The receiver lives as long as the run; if it is gone nobody needs the message.
                 let _ = sender.send(connected);
-                if gate.wait() {
-                    Worker::new(&shared, number, session).work();
+                if gates.start.wait() {
+                    let _session = Worker::new(&shared, number, session).work();
+                    drop(ended);
+                    gates.close.wait();
                 }
             }
             Err(fault) => {
@@ -229,11 +268,11 @@ fn spawn_worker<T: Target>(
     builder.spawn(body).map(|worker| worker.thread().clone()).map_err(|source| EngineError::Thread { number, source })
 }
 
-struct OnDrop(Sender<Event>);
+struct OnDrop(Sender<Event>, fn() -> Event);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        let _ = self.0.send(Event::Ended { panicked: std::thread::panicking() });
+        let _ = self.0.send(self.1());
     }
 }
 

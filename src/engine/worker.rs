@@ -150,7 +150,8 @@ impl<'a, T: Target> Worker<'a, T> {
         }
     }
 
-    pub(super) fn work(mut self) {
+    /// Gives the session back, if it was not lost.
+    pub(super) fn work(mut self) -> Option<T::Session> {
         if self.arrivals.is_some() {
             wake_promptly();
         }
@@ -173,6 +174,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 now_ns = self.rest();
             }
         }
+        self.session
     }
 
     /// The next transaction, once it is due; `None` when there is none any more before the window's end.

@@ -92,6 +92,8 @@ pub struct Tally {
     pub failed_transactions: u64,
     /// Those given up for an error that is no failure.
     pub ignored_transactions: u64,
+    /// How long these two took, all together.
+    pub given_up_ns: u64,
     /// Connections that broke or had to be left, and those that were opened again.
     pub lost_connections: u64,
     pub reconnects: u64,
@@ -114,6 +116,7 @@ impl Tally {
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
         self.ignored_transactions += more.ignored_transactions;
+        self.given_up_ns += more.given_up_ns;
         self.lost_connections += more.lost_connections;
         self.reconnects += more.reconnects;
         self.prepares += more.prepares;

@@ -273,10 +273,9 @@ fn cut_off_schedule(report: &RunReport) -> Option<Finding> {
 fn cut_off(report: &RunReport) -> Option<Finding> {
     let response = &report.latency_us.response;
     let counts = &report.totals.counts;
-    // Transactions that were given up are in no latency; they are taken to have lasted as long as the others.
-    let ended = response.count + counts.failed_transactions + counts.ignored_transactions;
-    let in_latencies_s = response.mean * ended as f64 / 1e6;
-    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
+    // Transactions that were given up are in no latency, and took their part of the connections' time.
+    let in_latencies_s = response.mean * response.count as f64 / 1e6;
+    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s - counts.given_up_s;
     // Connections that find no event left are idle, lost ones are away, refused ones pause; none of it is cut off.
     if report.open_loop.is_some()
         || report.spec.events.is_some()
@@ -292,7 +291,7 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
         format!(
             "the latencies cover {:.0} % of the connections' time; the rest went into transactions that had not ended when the window closed. By Little's law the mean is {:.1} ms, not {:.1} ms",
             100.0 * in_latencies_s / available_s,
-            1e3 * available_s / ended as f64,
+            1e3 * available_s / response.count as f64,
             response.mean / 1e3
         ),
         "do not quote these latencies; run longer (--time) so that what is cut off becomes small",

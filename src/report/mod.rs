@@ -255,6 +255,9 @@ pub struct Counts {
     pub failed_transactions: u64,
     /// Transactions given up for an error that `ignore_errors` names.
     pub ignored_transactions: u64,
+    /// How long failed and ignored transactions took, all together.
+    #[serde(default)]
+    pub given_up_s: f64,
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
     /// Connections that broke or had to be left, and those that were opened again.
@@ -575,6 +578,7 @@ impl Counts {
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
             ignored_transactions: tally.ignored_transactions,
+            given_up_s: tally.given_up_ns as f64 / 1e9,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
             lost_connections: tally.lost_connections,
             reconnects: tally.reconnects,
