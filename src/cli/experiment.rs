@@ -25,6 +25,9 @@ use crate::spec::{RunSpec, TargetAddress};
 /// What a target is called that nobody named.
 const UNNAMED: &str = "target";
 
+/// Folder for the documents of runs that failed or were interrupted after they had measured something.
+const FAILED: &str = "failed";
+
 /// Measures all runs that are not done, and prints a table of them all.
 pub(super) fn run(asked: &Asked<'_>, args: &GridArgs, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
     refuse_single(asked)?;
@@ -37,7 +40,7 @@ pub(super) fn run(asked: &Asked<'_>, args: &GridArgs, interrupted: &AtomicBool) 
     let jobs = jobs(asked, &targets, &grid, seed)?;
     let design = design(asked, &targets, &grid, seed, &jobs, interrupted)?;
     let experiment = match before {
-        Some(before) => resumed(before, design, &grid, args)?,
+        Some(before) => resumed(asked, before, design, &grid, args)?,
         None => begin(asked, design, &grid, args.repeat.unwrap_or(1)),
     };
     let folder = match begun {
@@ -168,7 +171,13 @@ fn block_of(grid: &Grid, design: &Design, block: u32) -> Vec<Run> {
 }
 
 /// An experiment to go on with. It may be given more repeats, and is otherwise what it was.
-fn resumed(before: Experiment, design: Design, grid: &Grid, args: &GridArgs) -> Result<Experiment, CliError> {
+fn resumed(
+    asked: &Asked<'_>,
+    before: Experiment,
+    design: Design,
+    grid: &Grid,
+    args: &GridArgs,
+) -> Result<Experiment, CliError> {
     let refused = |message: String| Err(CliError::usage(format!("--resume: {message}")));
     if before.oltpbench_version != env!("CARGO_PKG_VERSION") {
         return refused(format!(
@@ -176,6 +185,9 @@ fn resumed(before: Experiment, design: Design, grid: &Grid, args: &GridArgs) -> 
             before.oltpbench_version,
             env!("CARGO_PKG_VERSION")
         ));
+    }
+    if (&before.name, &before.tags) != (&asked.name, &asked.tags) {
+        return refused("its --name or --tag was another one; give those that it began with".into());
     }
     if let Some(difference) = design.differences_from(&before.design).into_iter().next() {
         return refused(format!("this is another experiment, since {difference}; give the command that began it"));
@@ -297,10 +309,10 @@ impl Work<'_> {
         ];
         let factors = factors.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
         let runs = self.experiment.runs.len();
-        super::show(format_args!("Experiment: {} = {runs} runs", factors.join(" x ")));
+        super::show(format_args!("Experiment: {} = {}", factors.join(" x "), counted(runs)));
         match self.count(State::Done) {
             0 => {}
-            done => super::show(format_args!("Done before: {done} of {runs} runs")),
+            done => super::show(format_args!("Done before: {done} of {}", counted(runs))),
         }
         super::show(match self.time_left(0) {
             Some(left) => format!("Time needed: {} and what connecting takes", in_words(left)),
@@ -358,11 +370,12 @@ impl Work<'_> {
     /// Writes what was measured, and prints it.
     fn keep(&mut self, at: usize, order: u32, report: &RunReport, console: Console) -> Result<(), CliError> {
         let (state, error) = fate(report);
-        let file = self.file(&self.experiment.runs[at]);
-        let measured = state == State::Done || report.totals.counts.transactions > 0;
-        let written = match measured {
-            true => JsonFile::at(&file).and_then(|file| file.write(report)),
-            false => Ok(()),
+        let run = &self.experiment.runs[at];
+        let written = match state {
+            State::Done => write(&self.file(run), report),
+            // Apart, so that nobody takes it for a result.
+            _ if report.totals.counts.transactions > 0 => write(&self.folder.path.join(FAILED).join(&run.file), report),
+            _ => Ok(()),
         };
         console.finish();
         if state != State::Done || written.is_err() {
@@ -393,13 +406,15 @@ impl Work<'_> {
         let done = self.count(State::Done);
         if done + failed < all {
             return Err(CliError::Interrupted(format!(
-                "interrupted; {done} of {all} runs are done; {}",
+                "interrupted; {done} of {} are done; {}",
+                counted(all),
                 self.how_to_go_on()
             )));
         }
         if failed > 0 {
             let again = format!("--resume {} makes them again", folder.display());
-            return Err(CliError::Run(format!("{failed} of {all} runs failed; the same command with {again}")));
+            let runs = counted(all);
+            return Err(CliError::Run(format!("{failed} of {runs} failed; the same command with {again}")));
         }
         if !self.asked.args.fail_on.is_empty() {
             for saved in saved::read(folder).map_err(unreadable)? {
@@ -408,6 +423,14 @@ impl Work<'_> {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+fn write(path: &Path, report: &RunReport) -> Result<(), ReportError> {
+    if let Some(folder) = path.parent() {
+        let failed = |source| ReportError::Write { path: path.to_path_buf(), source };
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    JsonFile::at(path)?.write(report)
 }
 
 /// What a run is to its experiment, and why it failed.
@@ -421,6 +444,10 @@ fn fate(report: &RunReport) -> (State, Option<String>) {
         (Status::Completed, Ok(_)) => (State::Done, None),
         (Status::Completed, Err(error)) => (State::Failed, Some(error.to_string())),
     }
+}
+
+fn counted(runs: usize) -> String {
+    format!("{runs} {}", if runs == 1 { "run" } else { "runs" })
 }
 
 /// How long a run takes at least, where it is known.

@@ -73,9 +73,9 @@ pub struct Run {
 pub enum State {
     Planned,
     Done,
-    /// It has a document only if something was measured, which is no result of the experiment.
+    /// If anything was measured, its document is in the folder `failed`.
     Failed,
-    /// Ended early by the user; as `Failed`.
+    /// Ended early by the user; its document as that of `Failed`.
     Interrupted,
 }
 
@@ -221,5 +221,100 @@ fn compare(path: &str, this: &Value, other: &Value, found: &mut Vec<String>) {
         }
         _ if this != other => found.push(format!("{path} is {this} and was {other}")),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::RandParameters;
+
+    fn design() -> Design {
+        let parameters = RandParameters {
+            spec_iter: 12,
+            spec_pct: 1,
+            spec_res: 75,
+            pareto_h: 0.2,
+            zipfian_exp: 0.8,
+            zipfian_scramble: true,
+        };
+        let spec = Spec {
+            workload: "oltp_read_only".into(),
+            profile: None,
+            threads: 1,
+            time_s: Some(0.1 + 0.2),
+            events: None,
+            open_loop: None,
+            warmup_time_s: 0.0,
+            interval_s: 1.0,
+            protocol: "text".into(),
+            rand_type: "uniform".into(),
+            rand_parameters: parameters,
+            rand_seed: 1,
+            max_retries: 10,
+            ignore_errors: String::new(),
+            max_error_rate: 0.01,
+            forced_shutdown_s: 10.0,
+            options: Vec::new(),
+        };
+        let target = Target {
+            url: "mysql://u@h:3306/d".into(),
+            version: "8.0.35".into(),
+            variables: BTreeMap::new(),
+            password_command: false,
+            compression: None,
+            init_sql: Vec::new(),
+            statement_timeout_s: None,
+        };
+        let named = NamedTarget { name: "direct".into(), target };
+        Design { targets: vec![named], threads: vec![1, 8], rates: vec![0.0], seed: 1, spec }
+    }
+
+    #[test]
+    fn a_design_is_its_own_and_differs_by_what_matters() {
+        let saved: Design = serde_json::from_str(&serde_json::to_string(&design()).unwrap()).unwrap();
+        let mut now = design();
+        now.targets[0].target.variables.insert("max_connections".into(), "200".into());
+        now.targets[0].target.password_command = true;
+        assert_eq!(now.differences_from(&saved), [""; 0]);
+        now.targets[0].target.version = "8.0.36".into();
+        now.threads.push(64);
+        now.spec.max_retries = 3;
+        assert_eq!(
+            now.differences_from(&saved),
+            [
+                "spec.max_retries is 3 and was 10",
+                "targets.1.version is \"8.0.36\" and was \"8.0.35\"",
+                "threads is [1,8,64] and was [1,8]",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_table_fits_80_columns_and_shows_what_is_missing() {
+        let run = |target: &str, rate, state| Run {
+            file: String::new(),
+            block: 1,
+            cell: 1,
+            target: target.into(),
+            threads: 1000,
+            rate,
+            state,
+            order: None,
+            error: Some("the server was away for too long".into()),
+        };
+        let (first, second) = (run("a-name-of-20-letters", Some(12_345.5), State::Done), run("b", None, State::Failed));
+        let rows = [
+            Row { run: &first, planned: 3, figures: vec![[99_999.94, 999_998.0, 1234.0], [99_999.94, 1e6, 1236.0]] },
+            Row { run: &second, planned: 1, figures: Vec::new() },
+        ];
+        let mut table = String::new();
+        write_table(&mut table, rows.iter()).unwrap();
+        assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+        insta::assert_snapshot!(table, @r"
+        target               threads     rate   repeats        tps         rps  p95 (ms)
+        a-name-of-20-letters    1000  12345.5    2 of 3   99,999.9   999,999.0  1,235.00
+        b                       1000        -    0 of 1          -           -         -
+        ");
     }
 }

@@ -91,12 +91,13 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
 
 /// A run of an experiment in a few words; its findings are named, since a figure may mean something else with them.
 pub fn headline(report: &RunReport) -> String {
-    let (totals, confidence) = (&report.totals, &report.confidence);
+    let (totals, bounds) = (&report.totals, report.confidence.tps);
+    let plain = |value: f64| grouped(value, decimals(value, value / 100.0));
     let mut out = format!(
         "    tps {}, rps {}, p95 {} ms",
-        with_error(totals.tps, confidence.tps, 1.0),
-        with_error(totals.rps, confidence.rps, 1.0),
-        with_bounds(report.latency_us.response.p95, confidence.latency_us.p95, 1e-3),
+        bounds.map_or_else(|| plain(totals.tps), |_| with_error(totals.tps, bounds, 1.0)),
+        plain(totals.rps),
+        plain(report.latency_us.response.p95 / 1e3),
     );
     let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code.as_str()).collect();
     if !codes.is_empty() {
