@@ -3,12 +3,14 @@
 //! * [`options`]: fixed options, a workload's own options, and what they become.
 //! * [`profile`]: named sets of options that repeat a published experiment.
 //! * [`commands`]: what each command does.
+//! * [`experiment`]: a grid of runs, measured into a folder.
 //! * [`progress`]: what a person sees meanwhile.
 //! * [`published`]: published figures, and runs against them.
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
 mod commands;
+mod experiment;
 mod options;
 mod profile;
 mod progress;
@@ -27,7 +29,7 @@ use clap::{Args, Command};
 use crate::engine::EngineError;
 use crate::report::ReportError;
 use crate::report::text::printable;
-use options::{Choice, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
+use options::{Choice, GridArgs, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
 /// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 130 interrupted (as a shell reports SIGINT).
 #[derive(Debug, thiserror::Error)]
@@ -49,6 +51,18 @@ enum CliError {
 impl CliError {
     fn usage(message: impl Into<String>) -> CliError {
         CliError::Usage(message.into())
+    }
+
+    /// The same of a part of the whole, such as one target of several.
+    fn of(self, part: &str) -> CliError {
+        let said = |message: String| format!("{part}: {message}");
+        match self {
+            CliError::Clap(error) => CliError::Clap(error),
+            CliError::Usage(message) => CliError::Usage(said(message)),
+            CliError::Run(message) => CliError::Run(said(message)),
+            CliError::Unwanted(message) => CliError::Unwanted(said(message)),
+            CliError::Interrupted(message) => CliError::Interrupted(said(message)),
+        }
     }
 
     fn from_clap(error: clap::Error) -> CliError {
@@ -232,6 +246,7 @@ const RUN_EXAMPLE: &str = "Examples:
   oltpbench run --mode read-only --threads 500 --time 600
   oltpbench run --mode read-write --threads 64 --time 60 --report-interval 10 --json run.json
   oltpbench run --mode read-only --profile aurora-whitepaper --url mysql://sysbench@10.0.0.5/sbtest
+  oltpbench run --threads 1,8,64 --repeat 5 --target direct=mysql://10.0.0.5/sbtest --target proxy=mysql://10.0.0.9/sbtest
 
 Each workload has its own options: oltpbench run --mode insert --help";
 
@@ -303,11 +318,11 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             "Say what would go wrong with a run, before it does",
             CHECK_EXAMPLE,
         )))?)
-        .subcommand(workload(RunArgs::augment_args(named(
+        .subcommand(workload(GridArgs::augment_args(RunArgs::augment_args(named(
             "run",
             "Measure the workload and print a report",
             RUN_EXAMPLE,
-        )))?)
+        ))))?)
         .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
         .subcommand(
             named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)

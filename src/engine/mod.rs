@@ -1,5 +1,6 @@
 //! Runs things: the measurement, and what prepares and removes its data.
 //!
+//! * [`grid`]: which runs an experiment has, and in what order.
 //! * [`run`]: one measurement, from connecting to draining.
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
@@ -19,6 +20,7 @@ pub mod check;
 mod counters;
 mod descriptors;
 mod digests;
+pub mod grid;
 pub mod load;
 pub mod run;
 mod schedule;

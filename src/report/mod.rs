@@ -5,6 +5,7 @@
 //! in, and never holds a password.
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
+//! * [`experiment`]: what a grid of runs is to measure, and what became of them.
 //! * [`findings`]: what a reader must know before believing a run's figures.
 //! * [`saved`]: reports read back from files and folders.
 //! * [`server`]: the server's own counters beside ours.
@@ -13,6 +14,7 @@
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod check;
+pub mod experiment;
 pub mod findings;
 pub mod saved;
 pub mod server;
@@ -110,8 +112,9 @@ pub enum Status {
 pub struct Cell {
     /// The target's name in the experiment.
     pub target: String,
-    /// The repeat that it belongs to, from 1. All cells of a block were measured before the next block began, in a
-    /// shuffled order, so drift falls on all alike and they may be compared in pairs.
+    /// The repeat that it belongs to, from 1. All cells of a block are measured before the next block begins, in a
+    /// shuffled order, so drift falls on all alike and they may be compared in pairs. A run that failed may have been
+    /// made again later, which `order` tells.
     pub block: u32,
     /// The run's place in the order in which the experiment was done, from 1.
     pub order: u32,

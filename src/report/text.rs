@@ -90,6 +90,24 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     out
 }
 
+/// A run of an experiment in a few words; its findings are named, since a figure may mean something else with them.
+pub fn headline(report: &RunReport) -> String {
+    let (totals, bounds) = (&report.totals, report.confidence.tps);
+    let plain = |value: f64| grouped(value, decimals(value, value / 100.0));
+    let mut out = format!(
+        "    tps {}, rps {}, p95 {} ms",
+        bounds.map_or_else(|| plain(totals.tps), |_| with_error(totals.tps, bounds, 1.0)),
+        plain(totals.rps),
+        plain(report.latency_us.response.p95 / 1e3),
+    );
+    let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code.as_str()).collect();
+    if !codes.is_empty() {
+        // Writing into a String cannot fail.
+        let _ = write!(out, "\n    findings: {}", codes.join(", "));
+    }
+    out
+}
+
 fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     let spec = &report.spec;
     writeln!(out, "Setup:")?;
