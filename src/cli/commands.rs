@@ -131,7 +131,11 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let dropped = load::cleanup(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    super::show(format_args!("Dropped {} of {}", tables_in_words(dropped), address.redacted()));
+    let place = address.redacted();
+    match dropped {
+        0 => super::show(format_args!("Dropped 0 tables: {place} has none of this workload's that this user may see")),
+        _ => super::show(format_args!("Dropped {} of {place}", tables_in_words(dropped))),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
