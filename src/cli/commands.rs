@@ -11,8 +11,8 @@ use clap::{ArgMatches, FromArgMatches};
 
 use super::CliError;
 use super::options::{
-    CONNECT_CONCURRENCY, Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs,
-    new_seed,
+    CONNECT_CONCURRENCY, Choice, DATA_SEED, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs,
+    TargetArgs, new_seed,
 };
 use super::progress::Console;
 use crate::engine::run::Ending;
@@ -30,9 +30,6 @@ use crate::target::sqlite::SqliteTarget;
 use crate::target::{Database, Facts, Target};
 use crate::workload::plan::Plan;
 use crate::workload::{RandomSettings, Settings, Workload};
-
-/// The seed of a prepare that is given none: the same data each time.
-const DATA_SEED: u64 = 0;
 
 fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, CliError> {
     A::from_arg_matches(matches).map_err(CliError::from_clap)
@@ -141,7 +138,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let seed = random.seed().unwrap_or_else(new_seed);
     let spec = args.spec(seed, matches)?;
-    let prepared = args.validate.map(|seed| prepared(choice, matches, &plan, args.threads, seed)).transpose()?;
+    let prepared = args.validate.0.map(|seed| prepared(choice, matches, &plan, args.threads, seed)).transpose()?;
     if prepared.is_some() && matches!(address, TargetAddress::Simulated(_)) {
         return Err(CliError::usage("--validate needs a database; a simulated: target has no rows"));
     }
