@@ -274,7 +274,7 @@ fn workloads_have_sysbenchs_options_and_defaults_but_for_those_named_here() {
 }
 
 /// sysbench's general options under another name here, or left out: PostgreSQL, debugging, and what has no use.
-const ELSEWHERE: [(&str, &str); 35] = [
+const ELSEWHERE: [(&str, &str); 34] = [
     ("mysql-host", "host"),
     ("mysql-port", "port"),
     ("mysql-socket", "socket"),
@@ -302,7 +302,6 @@ const ELSEWHERE: [(&str, &str); 35] = [
     ("debug", ""),
     ("db-debug", ""),
     ("verbosity", ""),
-    ("validate", ""),
     ("tx-rate", ""),
     // The histogram is in the JSON document.
     ("histogram", "json"),
