@@ -77,8 +77,8 @@ fn normal(statement: &str) -> String {
 /// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
 const CHECKS: [(&str, usize); 8] = [
     // Before the run.
-    ("SHOW GLOBAL VARIABLES WHERE Variable_name IN(", 1),
-    ("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND", 1),
+    ("SHOW SESSION VARIABLES WHERE Variable_name IN(", 1),
+    ("SELECT table_name, column_name, ordinal_position FROM information_schema.columns WHERE", 1),
     ("SELECT column_name FROM information_schema.columns WHERE table_schema = 'S' AND table_name = 'S' AND", 1),
     ("SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics", 1),
     ("SELECT 'S', MIN(id), MAX(id) FROM sbtestN", 1),

@@ -342,7 +342,7 @@ fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
 pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
-    let too_many = report.totals.counts.failure_rate() > report.spec.max_error_rate;
+    let too_many = report.totals.counts.error_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
         Status::TooManyErrors | Status::ServerLost => Ok(ExitCode::FAILURE),
@@ -367,7 +367,7 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
-            100.0 * report.totals.counts.failure_rate(),
+            100.0 * report.totals.counts.error_rate(),
             100.0 * report.spec.max_error_rate
         ))),
         Status::Completed => Ok(ExitCode::SUCCESS),

@@ -558,7 +558,7 @@ pub(super) struct RunArgs {
     /// Codes of errors that cost their transaction but are no failure, such as 1062,3024, or all
     #[arg(long, alias = "mysql-ignore-errors", default_value = "", hide_default_value = true, value_parser = parse_ignored_errors, value_name = "LIST")]
     ignore_errors: IgnoredErrors,
-    /// Percentage of failed transactions above which the run stops
+    /// Percentage of failed transactions above which the run stops, without those that a lost connection cost
     #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
     max_error_rate: f64,
     /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
