@@ -213,12 +213,19 @@ fn connections_that_are_killed_in_their_transactions_show_no_difference() {
             let url = server.url();
             server.sql("DROP TABLE IF EXISTS sbtest.sbtest1, sbtest.sbtest2");
             succeed(&[&["prepare", "--url", &url], &workload[..]].concat());
-            let rest = ["--threads", "8", "--time", "3", "--ignore-errors", "all", "--validate"];
+            let rest = ["--threads", "8", "--time", "5", "--ignore-errors", "all", "--validate"];
             let arguments = [&["run", "--url", url.as_str()], &workload[..], &rest].concat();
             let run = std::thread::scope(|scope| {
                 let run = scope.spawn(|| report_of(oltpbench(&arguments)).0);
+                let sessions = || server.sql("SHOW PROCESSLIST").iter().filter(|row| row[1] == "sysbench").count();
                 let began = Instant::now();
-                while began.elapsed() < Duration::from_secs(2) {
+                while sessions() < 8 {
+                    assert!(began.elapsed() < Duration::from_secs(60), "the run does not begin");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                // Well before the run ends, so that its audit keeps its connection.
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_secs(1) {
                     for row in server.sql("SHOW PROCESSLIST").iter().filter(|row| row[1] == "sysbench").take(2) {
                         let _ = server.try_sql(&format!("KILL {}", row[0]));
                     }
