@@ -981,7 +981,7 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 35] = [
+const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
@@ -995,7 +995,6 @@ const SYSBENCH_NAMES: [(&str, &str); 35] = [
     ("--oltp-read-only", "use --mode read-only"),
     ("--oltp-write-only", "use --mode write-only"),
     ("--histogram", "use --json, whose report holds the whole histogram"),
-    ("--validate", "there is no validation yet"),
     ("--tx-rate", "use --rate"),
     ("--mysql-ssl-ca", "use --ssl-ca"),
     ("--mysql-ssl-cert", "use --ssl-cert"),
