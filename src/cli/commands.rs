@@ -362,7 +362,7 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             report.differences()
         ))),
         Status::Completed if report.away > 0 => Err(CliError::Run(format!(
-            "{} of {} connections broke and did not come back before the end; see the errors by code",
+            "{} of {} connections were lost and did not come back before the end; see the errors by code",
             report.away, report.spec.threads
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
