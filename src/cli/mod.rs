@@ -4,6 +4,7 @@
 //! * [`profile`]: named sets of options that repeat a published experiment.
 //! * [`commands`]: what each command does.
 //! * [`progress`]: what a person sees meanwhile.
+//! * [`report`]: saved runs, shown again.
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
@@ -11,6 +12,7 @@ mod commands;
 mod options;
 mod profile;
 mod progress;
+mod report;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -181,6 +183,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
         (Some(("prepare", matches)), Some(choice)) => commands::prepare(&choice, matches, &interrupted),
         (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
+        (Some(("report", matches)), _) => report::report(matches),
         (Some(("workloads", matches)), _) => commands::workloads(matches),
         (Some(("demo", _)), _) => commands::demo(&interrupted),
         _ => unreachable!("clap requires one of the commands above"),
@@ -291,6 +294,7 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             RUN_EXAMPLE,
         )))?)
         .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
+        .subcommand(report::command())
         .subcommand(
             named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
                 .subcommand_required(true)
