@@ -10,6 +10,8 @@
 //! * [`target`]: what is measured (MySQL and MariaDB, SQLite, a simulation). Imports `workload` and `spec`.
 //! * [`metrics`]: histograms, counters and intervals. A leaf.
 //! * [`engine`]: prepare, run, prewarm and cleanup. Imports `target`, `workload`, `metrics`, `spec`.
+//! * [`published`]: published figures with their set-ups. A leaf.
+//! * [`compare`]: runs against other figures. Imports `report`, `published`.
 //! * [`report`]: the JSON document and the text that is printed from it. Imports `metrics`.
 //!
 //! `tests/architecture.rs` checks these arrows.
@@ -19,8 +21,10 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod cli;
+pub mod compare;
 pub mod engine;
 pub mod metrics;
+pub mod published;
 pub mod report;
 pub mod spec;
 pub mod target;

@@ -29,7 +29,9 @@ pub fn tally() -> Tally {
         failed_statements: Statements { reads: 28, writes: 3, other: 6 },
         retries: 3,
         failed_transactions: 2,
+        lost_transactions: 0,
         ignored_transactions: 0,
+        given_up_ns: 2_000_000_000,
         lost_connections: 0,
         reconnects: 0,
         prepares: 101,
@@ -189,7 +191,12 @@ pub fn measurement(elapsed_s: f64, response: Histogram) -> Measurement {
         panicked: 0,
         response,
         open_loop: None,
-        statements: vec![StatementLatency { name: "point_select".into(), kind: "read", latency: latencies(100..=199) }],
+        statements: vec![StatementLatency {
+            name: "point_select".into(),
+            kind: "read",
+            latency: latencies(100..=199),
+            first_part: None,
+        }],
         prepares: latencies(300..=400),
         outages: Outages::default(),
         connects: latencies(2000..=2063),
@@ -199,5 +206,6 @@ pub fn measurement(elapsed_s: f64, response: Histogram) -> Measurement {
         confidence: confidence(),
         client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
         server: None,
+        validation: None,
     }
 }

@@ -92,7 +92,7 @@ impl Display for Figure {
 }
 
 /// A figure with its thousands apart, as in 46,144.5.
-pub(super) fn grouped(value: f64, decimals: usize) -> String {
+pub fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
     let mut grouped = String::new();

@@ -6,6 +6,7 @@
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
 //! * [`csv`]: a row a run, or a row an interval, for spreadsheets and scripts.
+//! * [`experiment`]: what a grid of runs is to measure, and what became of them.
 //! * [`figures`]: the figures to quote, with their intervals.
 //! * [`findings`]: what a reader must know before believing a run's figures.
 //! * [`hlog`]: latency distributions for the tools of HdrHistogram.
@@ -22,6 +23,7 @@ pub mod check;
 pub mod csv;
 #[cfg(test)]
 mod example;
+pub mod experiment;
 pub mod figures;
 pub mod findings;
 pub mod hlog;
@@ -102,6 +104,9 @@ pub struct RunReport {
     pub rows_not_found: Vec<RowsNotFound>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
+    /// What `--validate` found; `None` without it.
+    #[serde(default)]
+    pub validation: Option<Validation>,
     pub findings: Vec<Finding>,
 }
 
@@ -143,8 +148,9 @@ impl Status {
 pub struct Cell {
     /// The target's name in the experiment.
     pub target: String,
-    /// The repeat that it belongs to, from 1. All cells of a block were measured before the next block began, in a
-    /// shuffled order, so drift falls on all alike and they may be compared in pairs.
+    /// The repeat that it belongs to, from 1. All cells of a block are measured before the next block begins, in a
+    /// shuffled order, so drift falls on all alike and they may be compared in pairs. A run that failed may have been
+    /// made again later, which `order` tells.
     pub block: u32,
     /// The run's place in the order in which the experiment was done, from 1.
     pub order: u32,
@@ -286,8 +292,14 @@ pub struct Counts {
     pub other: u64,
     pub retries: u64,
     pub failed_transactions: u64,
+    /// Those of them whose error cost the connection, as in an outage or a failover. `max_error_rate` is not about them.
+    #[serde(default)]
+    pub lost_transactions: u64,
     /// Transactions given up for an error that `ignore_errors` names.
     pub ignored_transactions: u64,
+    /// How long failed and ignored transactions took, all together.
+    #[serde(default)]
+    pub given_up_s: f64,
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
     /// Connections that broke or had to be left, and those that were opened again.
@@ -404,6 +416,10 @@ pub struct Statement {
     pub name: String,
     pub kind: String,
     pub latency_us: Latency,
+    /// The same until the first part of a result was there, of those results that took more than one reading of the
+    /// connection's buffer, 16 KiB; `None` without such, and on SQLite.
+    #[serde(default)]
+    pub first_part_us: Option<Latency>,
 }
 
 /// One interval.
@@ -477,6 +493,30 @@ pub struct RowsNotFound {
     pub sent: u64,
 }
 
+/// What the database gave back, held against what was put there; docs/validation.md.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Statements whose rows were checked in the whole run, and how many rows those were.
+    pub reads: u64,
+    pub rows: u64,
+    /// Statements of which nothing was checked, by name.
+    pub unchecked_statements: Vec<String>,
+    pub audited_tables: u64,
+    pub audited_rows: u64,
+    /// Why the audit after the run is not of all tables; `None` where it is.
+    pub unaudited: Option<String>,
+    /// All of them, those of reads being in `errors` with class `validation` too.
+    pub differences: u64,
+    /// The first ten.
+    pub first_differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    pub place: String,
+    pub message: String,
+}
+
 /// What the caller knows of a run beside its measurement.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -535,6 +575,7 @@ impl RunReport {
             confidence: Confidence::new(&measurement.confidence),
             rows_not_found: measurement.found_nothing.iter().map(RowsNotFound::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
+            validation: measurement.validation.as_ref().map(Validation::new),
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
@@ -552,6 +593,11 @@ impl RunReport {
     /// As in `--tag`, with semicolons between.
     fn tags_in_words(&self) -> String {
         self.tags.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Between what was read and what was put there.
+    pub fn differences(&self) -> u64 {
+        self.validation.as_ref().map_or(0, |validation| validation.differences)
     }
 
     /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
@@ -612,7 +658,9 @@ impl Counts {
             other,
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
+            lost_transactions: tally.lost_transactions,
             ignored_transactions: tally.ignored_transactions,
+            given_up_s: tally.given_up_ns as f64 / 1e9,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
             lost_connections: tally.lost_connections,
             reconnects: tally.reconnects,
@@ -633,10 +681,17 @@ impl Counts {
 
     /// Share of transactions that failed for good, from 0 to 1.
     pub fn failure_rate(&self) -> f64 {
-        match self.transactions + self.failed_transactions {
-            0 => 0.0,
-            all => self.failed_transactions as f64 / all as f64,
-        }
+        self.failed_transactions as f64 / self.succeeded_and_failed()
+    }
+
+    /// The same without those that an outage cost: what `max_error_rate` is about.
+    pub fn error_rate(&self) -> f64 {
+        self.failed_transactions.saturating_sub(self.lost_transactions) as f64 / self.succeeded_and_failed()
+    }
+
+    /// At least 1, to divide by.
+    fn succeeded_and_failed(&self) -> f64 {
+        (self.transactions + self.failed_transactions).max(1) as f64
     }
 }
 
@@ -714,6 +769,7 @@ impl Statement {
             name: statement.name.clone(),
             kind: statement.kind.to_string(),
             latency_us: Latency::new(&statement.latency),
+            first_part_us: statement.first_part.as_ref().map(Latency::new),
         }
     }
 }
@@ -768,6 +824,24 @@ impl Confidence {
 impl RowsNotFound {
     fn new(counted: &FoundNothing) -> RowsNotFound {
         RowsNotFound { statement: counted.statement.clone(), count: counted.count, sent: counted.sent }
+    }
+}
+
+impl Validation {
+    fn new(found: &metrics::Validation) -> Validation {
+        let first = found.first.iter();
+        Validation {
+            reads: found.reads,
+            rows: found.rows,
+            unchecked_statements: found.unchecked.clone(),
+            audited_tables: found.audited_tables,
+            audited_rows: found.audited_rows,
+            unaudited: found.unaudited.clone(),
+            differences: found.differences,
+            first_differences: first
+                .map(|difference| Difference { place: difference.place.clone(), message: difference.message.clone() })
+                .collect(),
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 //! * [`check`]: what a server's answers mean for a run.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
+//! * [`values`]: rows as text, for a run that looks at them.
 //! * [`compress`]: frames between packets and stream; [`password`]: what to log in with.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
 //!
@@ -23,6 +24,7 @@ pub mod response;
 mod session;
 mod stream;
 mod tls;
+mod values;
 pub mod wire;
 
 use std::collections::BTreeMap;
@@ -277,7 +279,8 @@ impl Control for MySqlControl<'_> {
 
     fn facts(&mut self) -> Result<Facts, Fault> {
         let list = VARIABLES.map(|name| format!("'{name}'")).join(", ");
-        let rows = self.rows(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})"))?;
+        // The session's own values, as those that are measured have them: init_connect or --init-sql may have set them.
+        let rows = self.rows(&format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({list})"))?;
         let mut variables: Vec<(String, String)> = rows
             .into_iter()
             .filter_map(|row| match <[Option<String>; 2]>::try_from(row) {
