@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::grouped;
+use super::figures::grouped;
 use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
