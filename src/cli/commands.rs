@@ -311,6 +311,7 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         open_loop: spec.open_loop.as_ref().map(described_open_loop),
         warmup_time_s: spec.warmup_time.as_secs_f64(),
         interval_s: spec.interval.as_secs_f64(),
+        detail: spec.detail,
         protocol: protocol.name().to_string(),
         rand_type: "uniform".to_string(),
         rand_parameters: report::RandParameters {
@@ -607,6 +608,7 @@ fn demo_run(
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
         server_interval: None,
+        detail: true,
         seed: new_seed(),
         max_retries: 10,
         connect_concurrency: CONNECT_CONCURRENCY,

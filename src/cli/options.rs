@@ -547,6 +547,9 @@ pub(super) struct RunArgs {
     /// Seconds between readings of the server's own counters, for a series in the JSON report [default: none]
     #[arg(long, value_parser = parse_server_interval, value_name = "SECONDS")]
     server_interval: Option<Duration>,
+    /// Time each statement, BEGIN and COMMIT by itself, or transactions alone
+    #[arg(long, value_enum, default_value = "on", hide_possible_values = true, value_name = "on|off")]
+    detail: Detail,
     /// Percentiles to print; the interval lines show the 95th, or the last one given
     #[arg(long, default_value = "50,95,99,99.9", value_delimiter = ',', value_parser = parse_percentile, value_name = "LIST")]
     pub(super) percentile: Vec<f64>,
@@ -596,6 +599,12 @@ fn parse_validate(text: &str) -> Result<Validate, String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Detail {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ArrivalName {
     Poisson,
     Constant,
@@ -627,6 +636,7 @@ impl RunArgs {
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             server_interval: self.server_interval,
+            detail: self.detail == Detail::On,
             seed,
             max_retries: self.max_retries,
             connect_concurrency: self.connect_concurrency,

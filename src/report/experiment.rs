@@ -248,6 +248,7 @@ mod tests {
             open_loop: None,
             warmup_time_s: 0.0,
             interval_s: 1.0,
+            detail: true,
             protocol: "text".into(),
             rand_type: "uniform".into(),
             rand_parameters: parameters,

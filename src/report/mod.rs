@@ -169,6 +169,8 @@ pub struct Spec {
     pub open_loop: Option<AskedOpenLoop>,
     pub warmup_time_s: f64,
     pub interval_s: f64,
+    /// Whether each statement was timed, or transactions alone.
+    pub detail: bool,
     /// How statements reach the server: `prepared` or `text`.
     pub protocol: String,
     pub rand_type: String,

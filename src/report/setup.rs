@@ -79,6 +79,7 @@ pub fn rest(report: &RunReport) -> Vec<Row> {
         rows.push(row("errors ignored", &spec.ignore_errors));
     }
     rows.push(row("failed transactions allowed", format!("{} %", 100.0 * spec.max_error_rate)));
+    rows.push(row("timed", if spec.detail { "statements and transactions" } else { "transactions" }));
     rows.push(row("wait after the window at most", format!("{} s", spec.forced_shutdown_s)));
     rows.extend(report.target.statement_timeout_s.map(|seconds| row("statement timeout", format!("{seconds} s"))));
     rows.push(row("client", format!("{}, {} cores, {}", client.host, client.cores, client.kernel)));

@@ -245,11 +245,6 @@ fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fm
 }
 
 fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result {
-    if report.statements.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nStatements (ms):")?;
-    writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
     let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
     let of_run = &report.latency_us;
     let beside = [
@@ -257,7 +252,13 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
         ("connect (before)", &of_run.connect),
         ("connect again", &of_run.reconnect),
     ];
-    for (name, latency) in statements.chain(beside.into_iter().filter(|(_, latency)| latency.count > 0)) {
+    let mut rows = statements.chain(beside.into_iter().filter(|(_, latency)| latency.count > 0)).peekable();
+    if rows.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "\nStatements (ms):")?;
+    writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
+    for (name, latency) in rows {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
         writeln!(out, "    {name:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", latency.count)?;
