@@ -230,7 +230,7 @@ fn schedule_missed(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "schedule-missed",
             format!(
-                "{:.2} transactions a second were asked for and {:.2} were done; of {} that were due {} had not begun at the end, {} were skipped, and up to {} waited for a connection",
+                "{:.2} transactions a second were asked for and {:.2} committed; of {} that were due {} had not begun at the end, {} were skipped, and up to {} waited for a connection",
                 open_loop.asked_tps,
                 report.totals.tps,
                 open_loop.due,

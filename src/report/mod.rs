@@ -302,7 +302,7 @@ pub struct OpenLoop {
     /// Mean rate that was asked for over the window. What a Poisson process makes due varies by about its root.
     pub asked_tps: f64,
     pub due: u64,
-    /// Ended in the window, however they did.
+    /// Ended in the window, however they did: failed and ignored ones are among them.
     pub done: u64,
     /// Skipped, since they would have begun later than `max_lateness_s` after they were due.
     pub shed: u64,

@@ -235,13 +235,13 @@ fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
     }
     let due_tps = super::per_second(kept.due as f64, report.totals.elapsed_s);
     line("due in the window:", format!("{:<10} ({due_tps:.2} per sec.)", kept.due))?;
-    line("  done in it:", kept.done.to_string())?;
+    line("  ended in it:", kept.done.to_string())?;
     for (name, count) in [
         ("  skipped, too late:", kept.shed),
         ("  begun, ended after the window:", kept.drained),
         ("  begun, never ended:", kept.unfinished),
         ("  not begun at its end:", kept.not_begun),
-        ("due in the warm-up, done in it:", kept.due_in_warmup),
+        ("due in the warm-up, ended in it:", kept.due_in_warmup),
         ("due in the warm-up and dropped:", kept.dropped_from_warmup),
     ] {
         if count > 0 {
