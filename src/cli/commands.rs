@@ -366,7 +366,7 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             report.away, report.spec.threads
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
-            "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
+            "{:.1} % of the measured transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
             100.0 * report.totals.counts.error_rate(),
             100.0 * report.spec.max_error_rate
         ))),

@@ -346,11 +346,7 @@ fn ending(report: &RunReport) -> Vec<Finding> {
         }
         Status::TooManyErrors => findings.push(Finding::new(
             "too-many-errors",
-            format!(
-                "{stopped}: {:.1} % of transactions failed, more than --max-error-rate {:.1} %",
-                100.0 * report.failure_rate(),
-                100.0 * report.spec.max_error_rate
-            ),
+            format!("{stopped}: {}", too_many_errors(report)),
             "see the errors above; do not use these figures",
         )),
         Status::ServerLost => findings.push(Finding::new(
@@ -381,6 +377,27 @@ fn ending(report: &RunReport) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// The figures that ended the run. They are of all that had ended until then, those of the warm-up too.
+fn too_many_errors(report: &RunReport) -> String {
+    let spans = [&report.warmup, &report.totals.counts];
+    let sum = |count: fn(&Counts) -> u64| spans.iter().map(|span| count(span)).sum::<u64>();
+    let (committed, failed) = (sum(|span| span.transactions), sum(|span| span.failed_transactions));
+    let lost = sum(|span| span.lost_transactions);
+    if committed == 0 {
+        return format!("all {failed} transactions until then failed, those of the warm-up included");
+    }
+    let (errors, all) = (failed.saturating_sub(lost), committed + failed);
+    let without = match lost {
+        0 => String::new(),
+        lost => format!(", not counting the {lost} that a lost connection cost"),
+    };
+    format!(
+        "{errors} of {all} transactions until then failed, warm-up included ({:.1} %; --max-error-rate is {:.1} %){without}",
+        100.0 * errors as f64 / all as f64,
+        100.0 * report.spec.max_error_rate
+    )
 }
 
 /// What the database gave back is not what was put there, or nobody looked at all of it.

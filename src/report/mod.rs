@@ -558,14 +558,6 @@ impl RunReport {
     pub fn differences(&self) -> u64 {
         self.validation.as_ref().map_or(0, |validation| validation.differences)
     }
-
-    /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
-    fn failure_rate(&self) -> f64 {
-        let spans = [&self.warmup, &self.totals.counts, &self.drained];
-        let failed: u64 = spans.iter().map(|span| span.failed_transactions).sum();
-        let all: u64 = spans.iter().map(|span| span.transactions + span.failed_transactions).sum();
-        failed as f64 / all.max(1) as f64
-    }
 }
 
 impl Totals {

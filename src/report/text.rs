@@ -649,6 +649,28 @@ mod tests {
     }
 
     #[test]
+    fn the_share_that_ended_a_run_is_of_the_warm_up_too() {
+        let said = |warmup: Tally, window: Tally| {
+            let measurement = Measurement { warmup, window, ..measurement(2.0, Histogram::default()) };
+            let target = report().target;
+            let report = RunReport::new(Setup::new(spec(), target), &measurement, Status::TooManyErrors);
+            report.findings.into_iter().find(|finding| finding.code == "too-many-errors").unwrap().message
+        };
+        let of = |transactions, failed_transactions, lost_transactions| Tally {
+            transactions,
+            failed_transactions,
+            lost_transactions,
+            ..Tally::default()
+        };
+        let message = said(of(80, 20, 0), of(90, 18, 8));
+        let expected = "the run was stopped after 2.0 s: 30 of 208 transactions until then failed, warm-up included \
+                        (14.4 %; --max-error-rate is 1.0 %), not counting the 8 that a lost connection cost";
+        assert_eq!(message, expected);
+        let message = said(of(0, 20, 4), of(0, 0, 0));
+        assert!(message.ends_with("all 20 transactions until then failed, those of the warm-up included"), "{message}");
+    }
+
+    #[test]
     fn a_window_of_less_than_a_second_says_nothing_of_the_clients_cpu() {
         let of_client = |elapsed_s| {
             let findings = report_over(elapsed_s, latencies(1000..=2000)).findings;
