@@ -342,7 +342,11 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     match report.status {
         Status::Completed => {}
         Status::Interrupted => {
-            findings.push(Finding::new("interrupted", stopped, "the figures hold for that time only"));
+            let advice = match report.totals.elapsed_s {
+                0.0 => "there are no figures; let a run go on for longer than its --warmup-time",
+                _ => "the figures hold for that time only",
+            };
+            findings.push(Finding::new("interrupted", stopped, advice));
         }
         Status::TooManyErrors => findings.push(Finding::new(
             "too-many-errors",

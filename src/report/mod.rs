@@ -544,7 +544,8 @@ impl RunReport {
         };
         report.findings.extend(findings::find(&report));
         report.findings.extend(findings::unaccounted(&report, measurement.sent));
-        if let Some(Counters::Unknown(reason)) = &measurement.server {
+        // Of a window that never began there is nothing to know.
+        if let Some(Counters::Unknown(reason)) = measurement.server.as_ref().filter(|_| measurement.elapsed_s > 0.0) {
             report.findings.push(findings::server_unknown(reason));
         }
         let listed = |finding: &Finding| findings::CODES.contains(&finding.code.as_str());

@@ -671,6 +671,16 @@ mod tests {
     }
 
     #[test]
+    fn a_run_without_a_window_says_nothing_of_the_servers_counters() {
+        let says = |elapsed_s| {
+            let server = Some(crate::metrics::server::Counters::Unknown("gone".into()));
+            let report = report_of(spec(), &Measurement { server, ..measurement(elapsed_s, Histogram::default()) });
+            report.findings.iter().any(|finding| finding.code == "server-counters-unknown")
+        };
+        assert_eq!([0.0, 10.0].map(says), [false, true]);
+    }
+
+    #[test]
     fn a_window_of_less_than_a_second_says_nothing_of_the_clients_cpu() {
         let of_client = |elapsed_s| {
             let findings = report_over(elapsed_s, latencies(1000..=2000)).findings;
