@@ -220,7 +220,18 @@ fn read_only(facts: &Facts, plan: &Plan) -> Option<Check> {
     let names = ["read_only", "super_read_only", "innodb_read_only"];
     // TiDB says 0 for OFF.
     let off = |value: &str| matches!(value, "OFF" | "0");
-    let on = names.into_iter().find(|name| facts.variable(name).is_some_and(|value| !off(value)));
+    let is_on = |name: &&str| facts.variable(name).is_some_and(|value| !off(value));
+    let on = names.into_iter().find(is_on);
+    // What a session begins each transaction with, whatever the server takes.
+    let of_session = ["transaction_read_only", "tx_read_only"].into_iter().find(is_on);
+    if let Some(name) = of_session.filter(|_| on.is_none() && plan.writes()) {
+        return Some(Check::new(
+            Level::Fatal,
+            CODE,
+            format!("sessions are read-only ({name} is on) and this workload writes"),
+            "leave it out of --init-sql, or set the server's default to OFF",
+        ));
+    }
     on.or(facts.variable("read_only"))?;
     Some(match (on, plan.writes()) {
         (Some(name), true) => Check::new(
@@ -621,6 +632,7 @@ mod tests {
         for (changes, level, code, message, advice) in [
             (&[("read_only", Some("ON"))][..], Fatal, "read-only", "read_only is on", "primary's address"),
             (&[("innodb_read_only", Some("ON"))], Fatal, "read-only", "innodb_read_only", ""),
+            (&[("tx_read_only", Some("ON"))], Fatal, "read-only", "sessions are read-only (tx_read_only", "--init-sql"),
             (&[("max_connections", Some("101"))], Fatal, "max-connections", "102 connections", "to 102"),
             (&[("Threads_connected", Some("51"))], Fatal, "max-connections", "is 151, others have 50", "to 152"),
             (&[("max_user_connections", Some("101"))], Fatal, "max-user-connections", "may have 101", "to 102"),
