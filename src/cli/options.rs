@@ -80,7 +80,8 @@ pub(super) struct TargetArgs {
     /// disabled, preferred, required, verify-ca, verify-identity]
     #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
     ssl_mode: Option<SslMode>,
-    /// PEM file with the certificates of trusted authorities [default: the platform's]
+    /// PEM file with the certificates of trusted authorities, which --ssl-mode verify-ca needs [default: the platform's,
+    /// for verify-identity only]
     #[arg(long, value_name = "FILE")]
     ssl_ca: Option<PathBuf>,
     /// PEM file with the client's certificate
@@ -370,10 +371,10 @@ impl TargetArgs {
             return refused("--ssl-cert needs an encrypted connection");
         }
         if self.ssl_ca.is_none() && mode == SslMode::VerifyCa {
-            return refused(
-                "--ssl-ca is missing; any certificate of a public authority would do, whoever holds it: give the \
-                 authority, or use verify-identity",
-            );
+            return Err(CliError::usage(
+                "--ssl-mode verify-ca needs --ssl-ca: without it any certificate of a public authority would do, whoever \
+                 holds it; give the authority's file, or use --ssl-mode verify-identity",
+            ));
         }
         if self.ssl_ca.is_none() && self.ssl_server_name.is_some() {
             return refused("--ssl-server-name needs the authority by --ssl-ca");
