@@ -988,7 +988,7 @@ const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--max-requests", "use --events"),
     ("--oltp-tables-count", "use --tables"),
     ("--mysql-table-engine", "use --mysql-storage-engine"),
-    ("--mysql-password", "use OLTPBENCH_PASSWORD, --password-file, --ask-password or --password-command"),
+    ("--mysql-password", PASSWORD),
     ("--mysql-ssl", "use --ssl-mode"),
     ("--rand-init", "leave it out: ids are always random"),
     ("--db-driver", "leave it out: the --url says what is measured"),
@@ -1019,6 +1019,8 @@ const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--reconnect", "leave it out: a connection is kept for as long as it works"),
 ];
 
+const PASSWORD: &str = "use OLTPBENCH_PASSWORD, --password-file, --ask-password or --password-command";
+
 const NO_POSTGRES: &str = "measure a MySQL-compatible database or SQLite: oltpbench knows no PostgreSQL";
 
 /// sysbench's names that are accepted too, which a message of clap does not repeat.
@@ -1031,8 +1033,15 @@ const SYSBENCH_ALIASES: [(&str, &str); 6] = [
     ("--mysql-ignore-errors", "--ignore-errors"),
 ];
 
-/// Advice on an option that is of sysbench and not of oltpbench.
+/// Advice on an option that is of sysbench and not of oltpbench, or for which clap would name another by its spelling.
 fn advice_on_option(name: &str) -> Option<String> {
+    match name {
+        "--password" | "--pass" => return Some(format!("others would see it in the list of processes; {PASSWORD}")),
+        "--db" | "--dbname" => return Some("use --database".into()),
+        "--duration" => return Some("use --time".into()),
+        "--interval" => return Some("use --report-interval".into()),
+        _ => {}
+    }
     if let Some((theirs, ours)) = SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name) {
         return Some(format!("instead of sysbench's {theirs}, {ours}"));
     }
