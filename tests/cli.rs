@@ -48,7 +48,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
         (["workloads", "show", "oltp_readonly"], "oltp_read_only"),
     ] {
         let message = fail(2, &arguments);
-        assert!(message.contains(nearest), "{arguments:?}: {message}");
+        assert!(message.contains(nearest) && !message.contains("?;"), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
@@ -82,6 +82,8 @@ fn a_user_of_sysbench_is_shown_the_way() {
     }
     let message = fail(2, &["run", "--url", "simulated:", "--mysql_host=h"]);
     assert!(message.contains("sysbench's --mysql-host is called --host here"), "{message}");
+    let message = fail(2, &["workloads", "show"]);
+    assert!(message.contains("not provided: <NAME>"), "{message}");
     // Advice is on what is wrong, not on what else was given.
     let message = fail(2, &["run", "--mysql-host=h", "--threads=0"]);
     assert!(message.contains("1..=100000") && !message.contains("sysbench"), "{message}");
@@ -90,6 +92,19 @@ fn a_user_of_sysbench_is_shown_the_way() {
         assert_eq!(report["spec"]["workload"], "oltp_insert");
         assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
     }
+}
+
+#[test]
+fn prepare_ends_with_what_it_made_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    let said = |rest: &[&str]| succeed(&[&["prepare", "--url", &url], rest].concat());
+    let made = said(&["--tables", "1", "--table-size", "1"]);
+    assert!(made.starts_with(&format!("Prepared 1 table in {url}: 1 row by multi-row INSERT in ")), "{made}");
+    assert!(made.ends_with(" rows/s); row counts and ids are verified\n"), "{made}");
+    succeed(&["cleanup", "--url", &url, "--tables", "1"]);
+    let empty = said(&["--workload", "bulk_insert", "--threads", "2"]);
+    assert!(empty.starts_with(&format!("Prepared 2 tables in {url}: no rows, in ")), "{empty}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::grouped;
+use super::text::{counted, grouped};
 use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
@@ -117,8 +117,10 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "connections-lost",
             format!(
-                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{}",
-                report.away,
+                "{} broke{before}, {back} came back, {} to connect again failed, and {} at the end{}",
+                counted(broke, "connection"),
+                counted(refused, "attempt"),
+                if report.away == 1 { "1 was away".into() } else { format!("{} were away", report.away) },
                 outages(report)
             ),
             "while a connection was away it sent nothing, and the rates are lower for it",
@@ -159,7 +161,7 @@ fn overloaded(report: &RunReport) -> Option<Finding> {
     (refused > 0).then(|| {
         Finding::new(
             "overloaded",
-            format!("the server refused {refused} statements since it had no more of what it limits"),
+            format!("the server refused {} since it had no more of what it limits", counted(refused, "statement")),
             "each cost its connection a pause of up to 2 s, and the rates are lower for it; raise the limit that the error names",
         )
     })
@@ -326,7 +328,8 @@ fn turned_to_text(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "turned-to-text",
             format!(
-                "{turned} connections met the server's limit of prepared statements (error 1461) and sent text from then on"
+                "{} met the server's limit of prepared statements (error 1461) and sent text from then on",
+                counted(turned, "connection")
             ),
             "the figures mix both ways; raise max_prepared_stmt_count, or choose text by --db-ps-mode disable",
         )
@@ -362,14 +365,17 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     if report.panicked > 0 {
         findings.push(Finding::new(
             "connections-panicked",
-            format!("a fault of oltpbench itself ended {} connections", report.panicked),
+            format!("a fault of oltpbench itself ended {}", counted(report.panicked.into(), "connection")),
             "please report it with the message above; do not use these figures",
         ));
     }
     if report.unfinished > 0 {
         findings.push(Finding::new(
             "unfinished",
-            format!("{} connections still waited for an answer when the run ended", report.unfinished),
+            format!(
+                "{} still waited for an answer when the run ended",
+                counted(report.unfinished.into(), "connection")
+            ),
             "the server hung or was slower than --forced-shutdown allows; their transactions are not counted",
         ));
     }
@@ -411,7 +417,10 @@ fn validation(report: &RunReport) -> Vec<Finding> {
     if validation.differences > 0 {
         findings.push(Finding::new(
             "validation",
-            format!("{} differences between what is there and what was put there", validation.differences),
+            format!(
+                "{} between what is there and what was put there",
+                counted(validation.differences, "difference")
+            ),
             "do not use these figures before you know why: an earlier run or another client that wrote to these tables leaves such rows too, so prepare them anew and repeat the run",
         ));
     }
@@ -472,7 +481,7 @@ fn errors(report: &RunReport) -> Option<Finding> {
     (failed > 0 && report.status != Status::TooManyErrors).then(|| {
         Finding::new(
             "failed-transactions",
-            format!("{failed} transactions failed ({:.2} %)", 100.0 * report.totals.counts.failure_rate()),
+            format!("{} failed ({:.2} %)", counted(failed, "transaction"), 100.0 * report.totals.counts.failure_rate()),
             "they are in no rate and in no latency; see the errors by code",
         )
     })
@@ -504,9 +513,9 @@ fn client(report: &RunReport) -> Vec<Finding> {
         findings.push(Finding::new(
             "client-saturated",
             format!(
-                "oltpbench itself used {} % of the {} cores it may use",
+                "oltpbench itself used {} % of the {} it may use",
                 percent(client.process_share),
-                client.cores
+                counted(client.cores as u64, "core")
             ),
             match embedded {
                 true => "what is measured works inside oltpbench, so this is its limit too: only a faster machine shows more",

@@ -70,6 +70,11 @@ pub fn printable(text: &str) -> String {
     line
 }
 
+/// A number of things by their singular.
+pub fn counted(count: u64, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
 /// The whole summary. `percentiles` are those to be shown, such as `[50, 95, 99, 99.9]`.
 pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let mut out = String::new();
@@ -212,8 +217,7 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
         match (outside.ended_transactions(), outside.error_count()) {
             (0, 0) => {}
             (ended, 0) => writeln!(out, "    {name:<36} {ended}")?,
-            (ended, 1) => writeln!(out, "    {name:<36} {ended}, with 1 error")?,
-            (ended, errors) => writeln!(out, "    {name:<36} {ended}, with {errors} errors")?,
+            (ended, errors) => writeln!(out, "    {name:<36} {ended}, with {}", counted(errors, "error"))?,
         }
     }
     Ok(())
@@ -309,11 +313,11 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
     writeln!(out, "\nClient:")?;
     writeln!(
         out,
-        "    {:<36} {:.2} s, {:.1} % of {} cores",
+        "    {:<36} {:.2} s, {:.1} % of {}",
         "CPU used by oltpbench:",
         client.cpu_s,
         100.0 * client.process_share,
-        client.cores
+        counted(client.cores as u64, "core")
     )?;
     if let Some(machine) = client.machine_share {
         writeln!(out, "    {:<36} {:.1} %", "CPU busy on this machine:", 100.0 * machine)?;
@@ -323,9 +327,10 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
 
 fn validation(out: &mut String, validation: &Validation) -> std::fmt::Result {
     writeln!(out, "\nValidation:")?;
-    let reads = format!("{} rows of {} statements", validation.rows, validation.reads);
+    let reads = format!("{} of {}", counted(validation.rows, "row"), counted(validation.reads, "statement"));
     writeln!(out, "    {:<36} {reads}", "checked as they were read:")?;
-    let audited = format!("{} rows of {} tables", validation.audited_rows, validation.audited_tables);
+    let (rows, tables) = (validation.audited_rows, validation.audited_tables);
+    let audited = format!("{} of {}", counted(rows, "row"), counted(tables, "table"));
     writeln!(out, "    {:<36} {audited}", "checked after the run:")?;
     writeln!(out, "    {:<36} {}", "differences:", validation.differences)?;
     for Difference { place, message } in &validation.first_differences {

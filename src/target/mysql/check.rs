@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::spec::{Protocol, SslMode};
-use crate::target::check::{Check, Demand, Level, size};
+use crate::target::check::{Check, Demand, Level, counted, size};
 use crate::target::schema::quoted;
 use crate::target::{Control, Facts, Fault, FaultClass};
 use crate::workload::plan::Plan;
@@ -280,7 +280,7 @@ fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let limit = server.limit("max_user_connections")?;
     let others = server.users_connections.map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
-    let found = format!("this user may have {limit} connections and has {others}; {needed} are needed");
+    let found = format!("this user may have {} and has {others}; {needed} are needed", counted(limit, "connection"));
     let advice = format!("raise max_user_connections, the server's or the account's, to {}", needed + others);
     Some(Check::held(needed + others <= limit, Level::Fatal, "max-user-connections", found, advice))
 }
@@ -359,7 +359,8 @@ fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let (tables, threads) = (demand.tables(), u64::from(demand.threads));
     let needed = (tables + threads.div_ceil(parts)) * parts;
     let in_parts = if parts > 1 { format!(" in {parts} parts") } else { String::new() };
-    let found = format!("{tables} tables and {threads} threads need about {needed} open tables");
+    let (of_tables, of_threads) = (counted(tables, "table"), counted(threads, "thread"));
+    let found = format!("{of_tables} and {of_threads} need about {needed} open tables");
     let found = format!("{found}; table_open_cache is {cache}{in_parts}");
     let advice = format!("raise table_open_cache to {needed}, or some are closed and opened again and again");
     Some(Check::held(needed <= cache, Level::Warning, "table-open-cache", found, advice))
