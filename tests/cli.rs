@@ -62,6 +62,7 @@ fn a_user_of_sysbench_is_shown_the_way() {
         (["run", "--oltp-table-size=5"], "use --table-size"),
         (["run", "--oltp_dist_type=special"], "use --rand-type"),
         (["run", "--mysql-ssl-ca=ca.pem"], "use --ssl-ca"),
+        (["run", "--mysql-compression=on"], "use --compress zlib"),
         (["run", "--mysql-debug"], "sysbench's --mysql-debug has no counterpart here; leave it out"),
         (["run", "--db-driver=mysql"], "the --url says what is measured"),
         (["run", "--pgsql-host=h"], "knows no PostgreSQL"),

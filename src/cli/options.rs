@@ -982,7 +982,7 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 34] = [
+const SYSBENCH_NAMES: [(&str, &str); 36] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
@@ -1000,6 +1000,8 @@ const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--mysql-ssl-ca", "use --ssl-ca"),
     ("--mysql-ssl-cert", "use --ssl-cert"),
     ("--mysql-ssl-key", "use --ssl-key"),
+    ("--mysql-compression", "use --compress zlib"),
+    ("--mysql-compression-algorithms", "use --compress"),
     ("--mysql-dry-run", "use --url simulated:"),
     ("--config-file", "give its options on the command line"),
     ("--report-checkpoints", "use --json, whose report holds every interval"),
