@@ -131,6 +131,7 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--time", "1e-300", "0 or at least 0.001"),
         ("--warmup-time", "1e-10", "0 or at least 0.001"),
         ("--report-interval", "1e-10", "0 or at least 0.001"),
+        ("--report-interval", "10.0005", "whole number of milliseconds"),
         ("--forced-shutdown", "1e-10", "0 or at least 0.001"),
         ("--table-size", "many", "many"),
         ("--tables", "0", "1"),

@@ -795,6 +795,10 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
         interval if !interval.is_zero() && interval < Duration::from_millis(10) => {
             Err("an interval is at least 0.01 seconds".into())
         }
+        // Another one cannot be cut into the equal parts of which the errors of the figures are made.
+        interval if interval.subsec_nanos() % 1_000_000 != 0 => {
+            Err("an interval is a whole number of milliseconds, such as 10 or 0.5".into())
+        }
         interval => Ok(interval),
     }
 }
@@ -1154,6 +1158,10 @@ mod tests {
         assert_eq!(parse_seconds("-0"), Ok(Duration::ZERO));
         assert!(parse_percentile("0").is_err() && parse_percentile("100.1").is_err());
         assert!(parse_interval("0.001").is_err());
+        assert!(parse_interval("0.3333").unwrap_err().contains("whole number of milliseconds"));
+        for whole in ["0.01", "0.07", "1.001", "86399.999"] {
+            assert!(parse_interval(whole).is_ok(), "{whole}");
+        }
         assert_eq!(parse_percentage("2.5%").unwrap(), 2.5);
     }
 }
