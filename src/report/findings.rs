@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::text::{counted, grouped};
-use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
+use super::{Counts, ErrorEntry, Latency, OpenLoop, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
 /// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
@@ -240,7 +240,24 @@ fn schedule_missed(report: &RunReport) -> Option<Finding> {
                 open_loop.shed,
                 open_loop.highest_backlog
             ),
-            "the server or the number of connections was the limit: ask for a lower --rate, or give more --threads; where a queue grows, response times say how long the run was",
+            match late_client(report, open_loop) {
+                Some(late) => format!("{late}: use a client machine with idle cores, and measure again"),
+                None => "the server or the number of connections was the limit: ask for a lower --rate, or give more --threads; where a queue grows, response times say how long the run was".into(),
+            },
+        )
+    })
+}
+
+/// What this machine took of the connections' time, if it is more than the server did: connections that were free and
+/// whose threads did not run when a transaction was due.
+fn late_client(report: &RunReport, open_loop: &OpenLoop) -> Option<String> {
+    let total = |latency: &Latency| latency.mean * latency.count as f64;
+    let (late, service) = (&open_loop.lateness_us, &report.latency_us.service);
+    (total(late) > total(service)).then(|| {
+        format!(
+            "this machine was the limit, not the server: connections that were free began transactions {:.1} ms late on the average and up to {:.1} ms, which adds up to more than all transactions took",
+            late.mean / 1e3,
+            late.max / 1e3
         )
     })
 }

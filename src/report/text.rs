@@ -645,12 +645,21 @@ mod tests {
             overload: "shed".into(),
             max_lateness_s: Some(0.25),
         });
+        let asked = spec.clone();
         let summary = summary(&report_of(spec, &measurement), &[50.0, 99.9]);
         let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
         assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");
         insta::assert_snapshot!(of_open_loop);
         let findings = summary.split("\nFindings:").nth(1).unwrap();
         insta::assert_snapshot!("findings_of_an_open_loop", findings.split("    [client").next().unwrap());
+        // Threads that were not run took more of the connections' time than the server.
+        if let Some(open_loop) = &mut measurement.open_loop {
+            open_loop.lateness = latencies(std::iter::repeat_n(2_000_000, 10));
+        }
+        let findings = report_of(asked, &measurement).findings;
+        let missed = findings.into_iter().find(|finding| finding.code == "schedule-missed").unwrap();
+        assert!(missed.advice.starts_with("this machine was the limit, not the server"), "{missed:?}");
+        assert!(missed.advice.contains("2000.0 ms late on the average"), "{missed:?}");
     }
 
     #[test]
