@@ -6,7 +6,7 @@ use super::{Difference, ErrorEntry, Finding, Latency, RunReport, Status, Totals,
 use crate::metrics::{Bounds, Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
-/// `percentile` of `response` is its latency. Its err/s are the errors that were not answered by a retry, unlike the
+/// `percentile` of `response` is its latency, which in an open loop is called response. Its err/s are the errors that were not answered by a retry, unlike the
 /// document's `errors`, which are all; retry/s stands at the end where there are any.
 pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, percentile: f64) -> String {
     let seconds = interval.end_s - interval.start_s;
@@ -22,8 +22,10 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
         true => "-".to_string(),
         false => format!("{:.2}", response.percentile_us(percentile) / 1e3),
     };
+    // In an open loop it is not what the server took.
+    let what = if interval.now.backlog.is_some() { "response" } else { "lat" };
     let mut line = format!(
-        "[ {}s {} ] thds: {threads} tps: {} rps: {} qps: {} (r/w/o: {}/{}/{}) lat (ms,{percentile}%): {latency} err/s: {} reconn/s: {}",
+        "[ {}s {} ] thds: {threads} tps: {} rps: {} qps: {} (r/w/o: {}/{}/{}) {what} (ms,{percentile}%): {latency} err/s: {} reconn/s: {}",
         trimmed(interval.end_s),
         &clock[11..19],
         rate(tally.transactions),
@@ -351,7 +353,8 @@ fn result(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt
     line("rps:", with_error(totals.rps, confidence.rps, 1.0))?;
     line("qps:", with_error(totals.qps, confidence.qps, 1.0))?;
     let of = &confidence.latency_us;
-    line("mean latency (ms):", with_error(response.mean, of.mean, 1e-3))?;
+    let mean = if report.open_loop.is_some() { "mean response time (ms):" } else { "mean latency (ms):" };
+    line(mean, with_error(response.mean, of.mean, 1e-3))?;
     let known = [
         (50.0, response.p50, of.p50),
         (90.0, response.p90, of.p90),
@@ -650,6 +653,7 @@ mod tests {
         let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
         assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");
         insta::assert_snapshot!(of_open_loop);
+        assert!(summary.contains("mean response time (ms):             1.500 "), "{summary}");
         let findings = summary.split("\nFindings:").nth(1).unwrap();
         insta::assert_snapshot!("findings_of_an_open_loop", findings.split("    [client").next().unwrap());
         // Threads that were not run took more of the connections' time than the server.
@@ -747,7 +751,9 @@ mod tests {
             tally: Tally { shed: 4, ..tally() },
             ..retried.clone()
         };
-        assert!(interval_line(&open, &response, 64, 95.0).ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"));
+        let line = interval_line(&open, &response, 64, 95.0);
+        assert!(line.contains(" response (ms,95%): 1.95 ") && !line.contains(" lat "), "{line}");
+        assert!(line.ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"), "{line}");
         let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");
