@@ -12,7 +12,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::engine::Observer;
 use crate::metrics::{Histogram, Interval};
-use crate::report::text::{self, counted};
+use crate::report::figures::counted;
+use crate::report::text;
 use crate::spec::RunSpec;
 
 /// Seconds between two plain lines about the same step.
