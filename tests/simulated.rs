@@ -326,6 +326,7 @@ fn an_interruption_in_the_warm_up_ends_the_run_at_once_and_says_that_nothing_was
     assert!(began <= SystemTime::now(), "{}", run["started_at"]);
     let shown = text(&output.stdout);
     assert!(shown.contains("[interrupted] the run was stopped during its warm-up"), "{shown}");
+    assert!(shown.contains("there are no figures") && !shown.contains("figures hold"), "{shown}");
 }
 
 #[test]
