@@ -1,4 +1,4 @@
-//! `oltpbench report`: saved runs as text, Markdown, CSV, JSON, or HdrHistogram logs, and what a folder of them holds.
+//! `oltpbench report`: saved runs as text, Markdown, CSV, JSON, HTML or HdrHistogram logs, and what a folder of them holds.
 //!
 //! Measures nothing and asks no server.
 
@@ -10,11 +10,12 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::CliError;
 use crate::report::saved::{self, Saved};
-use crate::report::{JsonFile, RunReport, csv, hlog, list, markdown, text};
+use crate::report::{JsonFile, RunReport, csv, hlog, html, list, markdown, text};
 
 const EXAMPLE: &str = "Examples:
   oltpbench report run.json
   oltpbench report --format markdown direct.json proxy.json
+  oltpbench report --format html --output run.html run.json
   oltpbench report --format csv --output runs.csv experiments/nightly
   oltpbench report list experiments/nightly";
 
@@ -43,6 +44,8 @@ enum Format {
     CsvSeries,
     /// A list of the documents themselves
     Json,
+    /// One page with charts that loads nothing
+    Html,
     /// Latencies as a log of HdrHistogram's, for its tools
     Hlog,
 }
@@ -53,7 +56,7 @@ pub(super) fn command() -> Command {
         .after_help("Example:\n  oltpbench report list experiments/nightly")
         .arg(clap::Arg::new("folder").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf)));
     ReportArgs::augment_args(Command::new("report"))
-        .about("Show saved runs as text, Markdown, CSV or JSON")
+        .about("Show saved runs as text, Markdown, CSV, JSON or HTML")
         .after_help(EXAMPLE)
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)
@@ -94,6 +97,7 @@ fn shown(format: Format, runs: &[Saved]) -> Result<String, CliError> {
             let documents: Vec<&RunReport> = runs.iter().map(|run| &run.report).collect();
             serde_json::to_string_pretty(&documents).map_err(|error| CliError::Run(error.to_string()))? + "\n"
         }
+        Format::Html => html::page(runs),
         Format::Hlog => hlog::log(runs).map_err(|error| CliError::Run(error.to_string()))?,
     })
 }

@@ -10,6 +10,7 @@
 //! * [`figures`]: the figures to quote, with their intervals.
 //! * [`findings`]: what a reader must know before believing a run's figures.
 //! * [`hlog`]: latency distributions for the tools of HdrHistogram.
+//! * [`html`]: runs as one page with charts.
 //! * [`list`]: the runs of a folder, in a line each.
 //! * [`markdown`]: runs side by side, to be pasted into an article.
 //! * [`saved`]: reports read back from files and folders.
@@ -27,6 +28,7 @@ pub mod experiment;
 pub mod figures;
 pub mod findings;
 pub mod hlog;
+pub mod html;
 pub mod list;
 pub mod markdown;
 pub mod saved;

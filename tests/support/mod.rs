@@ -3,6 +3,7 @@
 // Each test binary uses a part of it only.
 #![allow(dead_code, unused_imports)]
 
+pub mod browser;
 pub mod null_server;
 pub mod program;
 pub mod server;
