@@ -113,6 +113,7 @@ fn every_built_in_workload_is_a_mode() {
     let help = succeed(&["run", "--help"]);
     let refusal = fail(2, &["run", "--mode", "nonsense"]);
     let list = succeed(&["workloads", "list"]);
+    assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
     for workload in list.lines().filter_map(|line| line.split_whitespace().next()) {
         let mode = workload.trim_start_matches("oltp_").replace('_', "-");
         assert!(help.contains(&mode) && refusal.contains(&mode), "{mode}: {help}\n{refusal}");

@@ -6,11 +6,10 @@ use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
-use super::text::printable;
+use super::text::{paragraph, printable};
 use super::{Finding, Target};
 
-/// Columns that the text keeps within, and those that the levels take of them.
-const WIDTH: usize = 80;
+/// Columns that the levels take.
 const LEVEL_WIDTH: usize = 9;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,9 +62,10 @@ impl CheckReport {
         writeln!(out)?;
         for check in &self.checks {
             let label = format!("{:<LEVEL_WIDTH$}", check.level);
-            paragraph(out, &label, &check.finding.message)?;
+            paragraph(out, &label, LEVEL_WIDTH, &check.finding.message)?;
             if !check.finding.advice.is_empty() {
-                paragraph(out, &" ".repeat(LEVEL_WIDTH + 2), &check.finding.advice)?;
+                let indent = LEVEL_WIDTH + 2;
+                paragraph(out, &" ".repeat(indent), indent, &check.finding.advice)?;
             }
         }
         if !self.checks.is_empty() {
@@ -92,27 +92,10 @@ impl CheckReport {
     }
 }
 
-/// Words after a label, in lines that are indented by it.
-fn paragraph(out: &mut String, label: &str, words: &str) -> std::fmt::Result {
-    let indent = label.len();
-    let (mut line, mut lead) = (label.to_string(), true);
-    for word in printable(words).split_whitespace() {
-        if !lead && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(out, "{line}")?;
-            (line, lead) = (" ".repeat(indent), true);
-        }
-        if !lead {
-            line.push(' ');
-        }
-        line.push_str(word);
-        lead = false;
-    }
-    writeln!(out, "{line}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::text::COLUMNS;
 
     fn report(checks: &[(&str, &str, &str)]) -> CheckReport {
         let checked = |&(level, message, advice): &(&str, &str, &str)| Checked {
@@ -160,7 +143,7 @@ mod tests {
         ])
         .text();
         insta::assert_snapshot!(text);
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= COLUMNS), "{text}");
     }
 
     #[test]

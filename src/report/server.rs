@@ -9,10 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Finding;
 use super::figures::grouped;
+use super::text::paragraph;
 use crate::metrics::server::{self, Compared, Counters, DigestRise, Rises, Step};
-
-/// Where a line of text ends.
-const COLUMNS: usize = 80;
 
 /// What the server's counters rose by from just after the window's start to just after its end, for all that the server
 /// did, with what was in flight at those moments.
@@ -96,7 +94,7 @@ impl Server {
         match (&self.comparison, &self.not_compared) {
             (Some(comparison), _) if comparison.agrees => {
                 writeln!(out, "\nServer:")?;
-                wrapped(out, &comparison.agreement(self.elapsed_s))
+                paragraph(out, "    ", 4, &comparison.agreement(self.elapsed_s))
             }
             (Some(comparison), _) => {
                 let heading = format!("Server, in {:.1} s:", self.elapsed_s);
@@ -109,7 +107,7 @@ impl Server {
             }
             (None, Some(reason)) => {
                 writeln!(out, "\nServer:")?;
-                wrapped(out, &format!("Its count of statements cannot be held against these: {reason}"))
+                paragraph(out, "    ", 4, &format!("Its count of statements cannot be held against these: {reason}"))
             }
             (None, None) => Ok(()),
         }
@@ -196,25 +194,10 @@ fn whole(count: u64) -> String {
     grouped(count as f64, 0)
 }
 
-/// Lines of four blanks and as many words as fit.
-fn wrapped(out: &mut String, text: &str) -> std::fmt::Result {
-    let mut column = 0;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if column == 0 || column + 1 + length > COLUMNS {
-            write!(out, "{}    {word}", if column == 0 { "" } else { "\n" })?;
-            column = 4 + length;
-        } else {
-            write!(out, " {word}")?;
-            column += 1 + length;
-        }
-    }
-    writeln!(out)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::text::COLUMNS;
 
     fn server(rows: &[(&str, u64, u64, u64)]) -> Server {
         let row = |&(counter, server, least, most): &(&str, u64, u64, u64)| Compared {
