@@ -479,6 +479,8 @@ pub struct RunSpec {
     pub interval: Duration,
     /// How often the server's counters are read inside the window; `None` reads them at its ends alone.
     pub server_interval: Option<Duration>,
+    /// Whether each statement is timed, or transactions alone.
+    pub detail: bool,
     pub seed: u64,
     pub max_retries: u32,
     /// How many connections are opened at once.

@@ -143,7 +143,14 @@ fn settings_that_change_figures_are_told() {
         server.sql("SET GLOBAL read_only = ON");
         a_run_agrees(&server, &writes).says("read-only", "fatal", "read_only is on");
         a_run_agrees(&server, &SMALL).says("read-only", "ok", "so is this workload");
-        server.sql("SET GLOBAL read_only = OFF; SET GLOBAL autocommit = OFF");
+        server.sql("SET GLOBAL read_only = OFF");
+        let read_only = ["--init-sql", "SET SESSION TRANSACTION READ ONLY"];
+        let said = a_run_agrees(&server, &[&read_only, &writes[..]].concat());
+        said.says("read-only", "fatal", "sessions are read-only");
+        assert_eq!(a_run_agrees(&server, &[&read_only, &SMALL[..]].concat()).code, Some(0));
+        let message = fail(1, &[&["cleanup", "--url", &server.url()], &read_only[..], &SMALL[..]].concat());
+        assert!(message.contains("transactions of this session are read-only; look at --init-sql"), "{message}");
+        server.sql("SET GLOBAL autocommit = OFF");
         a_run_agrees(&server, &[&["--mode", "update-index"], &SMALL[..]].concat()).says("autocommit", "fatal", "off");
         assert!(!a_run_agrees(&server, &writes).checks.contains_key("autocommit"));
     }

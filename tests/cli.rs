@@ -48,7 +48,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
         (["workloads", "show", "oltp_readonly"], "oltp_read_only"),
     ] {
         let message = fail(2, &arguments);
-        assert!(message.contains(nearest), "{arguments:?}: {message}");
+        assert!(message.contains(nearest) && !message.contains("?;"), "{arguments:?}: {message}");
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
@@ -62,11 +62,15 @@ fn a_user_of_sysbench_is_shown_the_way() {
         (["run", "--oltp-table-size=5"], "use --table-size"),
         (["run", "--oltp_dist_type=special"], "use --rand-type"),
         (["run", "--mysql-ssl-ca=ca.pem"], "use --ssl-ca"),
+        (["run", "--mysql-compression=on"], "use --compress zlib"),
         (["run", "--mysql-debug"], "sysbench's --mysql-debug has no counterpart here; leave it out"),
         (["run", "--db-driver=mysql"], "the --url says what is measured"),
         (["run", "--pgsql-host=h"], "knows no PostgreSQL"),
         (["run", "--tables-size=5"], "'--table-size'"),
         (["run", "--mysql-password=hunter2"], "use OLTPBENCH_PASSWORD"),
+        (["run", "--password=hunter2"], "use OLTPBENCH_PASSWORD, --password-file"),
+        (["run", "--db=hunter2"], "use --database"),
+        (["run", "--interval=1"], "use --report-interval"),
         (["run", "mysql://u:hunter2@127.0.0.1:1/d"], "mysql://u:***@127.0.0.1:1/d"),
         (["run", "--mode=mysql://u:hunter2@127.0.0.1:1/d"], "u:***@"),
         (["run", "--threads=mysql://u:hunter2@h/d"], "u:***@"),
@@ -79,6 +83,8 @@ fn a_user_of_sysbench_is_shown_the_way() {
     }
     let message = fail(2, &["run", "--url", "simulated:", "--mysql_host=h"]);
     assert!(message.contains("sysbench's --mysql-host is called --host here"), "{message}");
+    let message = fail(2, &["workloads", "show"]);
+    assert!(message.contains("not provided: <NAME>"), "{message}");
     // Advice is on what is wrong, not on what else was given.
     let message = fail(2, &["run", "--mysql-host=h", "--threads=0"]);
     assert!(message.contains("1..=100000") && !message.contains("sysbench"), "{message}");
@@ -87,6 +93,19 @@ fn a_user_of_sysbench_is_shown_the_way() {
         assert_eq!(report["spec"]["workload"], "oltp_insert");
         assert_eq!(report["spec"]["protocol"], "text", "all of its statements are sent as text");
     }
+}
+
+#[test]
+fn prepare_ends_with_what_it_made_and_where() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("test.sqlite").display());
+    let said = |rest: &[&str]| succeed(&[&["prepare", "--url", &url], rest].concat());
+    let made = said(&["--tables", "1", "--table-size", "1"]);
+    assert!(made.starts_with(&format!("Prepared 1 table in {url}: 1 row by multi-row INSERT in ")), "{made}");
+    assert!(made.ends_with(" rows/s); row counts and ids are verified\n"), "{made}");
+    succeed(&["cleanup", "--url", &url, "--tables", "1"]);
+    let empty = said(&["--workload", "bulk_insert", "--threads", "2"]);
+    assert!(empty.starts_with(&format!("Prepared 2 tables in {url}: no rows, in ")), "{empty}");
 }
 
 #[test]
@@ -112,6 +131,7 @@ fn wrong_values_are_refused_with_their_bounds() {
         ("--time", "1e-300", "0 or at least 0.001"),
         ("--warmup-time", "1e-10", "0 or at least 0.001"),
         ("--report-interval", "1e-10", "0 or at least 0.001"),
+        ("--report-interval", "10.0005", "whole number of milliseconds"),
         ("--forced-shutdown", "1e-10", "0 or at least 0.001"),
         ("--table-size", "many", "many"),
         ("--tables", "0", "1"),

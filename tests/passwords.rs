@@ -279,7 +279,8 @@ fn a_prompt_does_not_show_the_password_and_ends_with_ctrl_c() {
     assert!(!shown.contains("hunter2"), "{shown}");
     assert_eq!(code, Some(1));
 
-    let (code, shown) = Terminal::asking().answer(b"hunt\x03");
+    // Ctrl-\, which would leave the terminal without echo, ends nothing.
+    let (code, shown) = Terminal::asking().answer(b"hunt\x1c\x03");
     assert_eq!(code, Some(130), "{shown}");
     assert!(shown.contains("interrupted") && !shown.contains("hunt"), "{shown}");
 }

@@ -73,6 +73,20 @@ fn no_latency_is_shorter_than_the_service_time_and_no_connection_is_in_two_trans
 }
 
 #[test]
+fn without_detail_transactions_are_timed_and_statements_counted() {
+    let read_only = ["run", "--mode", "read-only", "--url", "simulated:?service-time=100us", "--events", "20"];
+    let run = report(&[&read_only[..], &["--time", "0", "--detail", "off"]].concat());
+    assert_eq!((count(&run, "totals.transactions"), count(&run, "totals.queries")), (20, 20 * 16));
+    assert_eq!(count(&run, "latency_us.response.count"), 20);
+    assert!(number(&run, "latency_us.response.min") >= 16.0 * 100.0, "{}", run["latency_us"]["response"]);
+    assert_eq!(run["statements"].as_array().unwrap().len(), 0);
+    assert_eq!(run["spec"]["detail"], false);
+    let timed = report(&[&read_only[..], &["--time", "0"]].concat());
+    assert!(timed["statements"].as_array().unwrap().iter().all(|statement| count(statement, "latency_us.count") > 0));
+    assert_eq!(timed["spec"]["detail"], true);
+}
+
+#[test]
 fn a_stall_is_seen_by_every_connection() {
     let url = "simulated:?service-time=1ms&stall-at=300ms&stall-for=500ms";
     let run = point(url, &["--threads", "5", "--time", "1.5"]);
@@ -312,6 +326,7 @@ fn an_interruption_in_the_warm_up_ends_the_run_at_once_and_says_that_nothing_was
     assert!(began <= SystemTime::now(), "{}", run["started_at"]);
     let shown = text(&output.stdout);
     assert!(shown.contains("[interrupted] the run was stopped during its warm-up"), "{shown}");
+    assert!(shown.contains("there are no figures") && !shown.contains("figures hold"), "{shown}");
 }
 
 #[test]

@@ -289,7 +289,7 @@ const ELSEWHERE: [(&str, &str); 34] = [
     ("max-time", "time"),
     ("num-threads", "threads"),
     ("mysql-ssl-cipher", ""),
-    ("mysql-compression", ""),
+    ("mysql-compression", "compress"),
     ("mysql-debug", ""),
     ("mysql-dry-run", ""),
     ("pgsql-host", ""),

@@ -284,7 +284,7 @@ fn files_that_would_verify_nothing_or_cannot_be_read_are_refused_before_anything
     let missing = Path::new("/nowhere/ca.pem").display().to_string();
     for (rest, why) in [
         (&["--ssl-mode", "required", "--ssl-ca", &ca][..], "--ssl-ca is only for"),
-        (&["--ssl-mode", "verify-ca"], "--ssl-ca is missing"),
+        (&["--ssl-mode", "verify-ca"], "--ssl-mode verify-ca needs --ssl-ca"),
         (&["--ssl-mode", "verify-ca", "--ssl-ca", &ca, "--ssl-server-name", "x"], "--ssl-server-name is only for"),
         (&["--ssl-mode", "verify-identity", "--ssl-server-name", "x"], "needs the authority by --ssl-ca"),
         (&["--ssl-cert", &certificate, "--ssl-key", &key], "--ssl-cert needs an encrypted connection"),

@@ -399,7 +399,7 @@ fn the_text_shows_what_was_checked_and_the_first_differences() {
     let without = succeed(&run);
     assert!(!without.contains("Validation"), "{without}");
     let shown = succeed(&[&run[..], &["--validate"]].concat());
-    assert!(shown.contains("100 rows of 100 statements") && shown.contains("50 rows of 1 tables"), "{shown}");
+    assert!(shown.contains("100 rows of 100 statements") && shown.contains("50 rows of 1 table"), "{shown}");
     place.execute("UPDATE sbtest1 SET c='changed' WHERE id <= 20");
     let output = oltpbench(&[&run[..], &["--validate"]].concat()).output().unwrap();
     let shown = text(&output.stdout);

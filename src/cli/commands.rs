@@ -21,6 +21,7 @@ use crate::engine::validate::{Prepared, Validator};
 use crate::engine::{check, load, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
+use crate::report::figures::counted;
 use crate::report::text::{self, printable};
 use crate::report::{self, Cell, Finding, JsonFile, RunReport, Setup, Status};
 use crate::spec::{IgnoredErrors, MySqlAddress, OpenLoop, Protocol, RunSpec, TargetAddress, without_literals};
@@ -91,18 +92,16 @@ fn load_tables(
     let mut console = Console::new(None);
     let loaded = load::prepare(database, plan, threads, seed, &mut console, interrupted)?;
     let seconds = started.elapsed().as_secs_f64();
-    super::show(format_args!(
-        "Prepared {} with {} rows by {} in {seconds:.1} s ({:.0} rows/s); row counts and ids are verified: {place}",
-        tables_in_words(loaded.tables),
-        loaded.rows,
-        loaded.bulk.name(),
-        loaded.rows as f64 / seconds.max(1e-3),
-    ));
+    let rows = match loaded.rows {
+        0 => format!("no rows, in {seconds:.1} s"),
+        rows => {
+            let (counted, by) = (counted(rows, "row"), loaded.bulk.name());
+            format!("{counted} by {by} in {seconds:.1} s ({:.0} rows/s)", rows as f64 / seconds.max(1e-3))
+        }
+    };
+    let tables = counted(loaded.tables, "table");
+    super::show(format_args!("Prepared {tables} in {place}: {rows}; row counts and ids are verified"));
     Ok(())
-}
-
-fn tables_in_words(count: u64) -> String {
-    format!("{count} {}", if count == 1 { "table" } else { "tables" })
 }
 
 pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
@@ -115,7 +114,7 @@ pub(super) fn prewarm(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let tables = load::prewarm(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
     super::show(format_args!(
         "Read {} with all indexes in {:.1} s",
-        tables_in_words(tables),
+        counted(tables, "table"),
         started.elapsed().as_secs_f64()
     ));
     Ok(ExitCode::SUCCESS)
@@ -131,7 +130,7 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let place = address.redacted();
     match dropped {
         0 => super::show(format_args!("Dropped 0 tables: {place} has none of this workload's that this user may see")),
-        _ => super::show(format_args!("Dropped {} of {place}", tables_in_words(dropped))),
+        _ => super::show(format_args!("Dropped {} of {place}", counted(dropped, "table"))),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -311,6 +310,7 @@ fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &Random
         open_loop: spec.open_loop.as_ref().map(described_open_loop),
         warmup_time_s: spec.warmup_time.as_secs_f64(),
         interval_s: spec.interval.as_secs_f64(),
+        detail: spec.detail,
         protocol: protocol.name().to_string(),
         rand_type: "uniform".to_string(),
         rand_parameters: report::RandParameters {
@@ -358,15 +358,15 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             Err(CliError::Run("not one transaction ended inside the measured window".into()))
         }
         Status::Completed if report.differences() > 0 => Err(CliError::Run(format!(
-            "{} differences between what the database gave and what was put there; see Validation",
-            report.differences()
+            "{} between what the database gave and what was put there; see Validation",
+            counted(report.differences(), "difference")
         ))),
         Status::Completed if report.away > 0 => Err(CliError::Run(format!(
             "{} of {} connections were lost and did not come back before the end; see the errors by code",
             report.away, report.spec.threads
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
-            "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
+            "{:.1} % of the measured transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
             100.0 * report.totals.counts.error_rate(),
             100.0 * report.spec.max_error_rate
         ))),
@@ -607,6 +607,7 @@ fn demo_run(
         warmup_time: Duration::ZERO,
         interval: Duration::from_secs(1),
         server_interval: None,
+        detail: true,
         seed: new_seed(),
         max_retries: 10,
         connect_concurrency: CONNECT_CONCURRENCY,

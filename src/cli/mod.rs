@@ -101,7 +101,7 @@ impl CliError {
 fn one_line(text: &str) -> String {
     let said = text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next().unwrap_or(text);
     let parts: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    parts.join("; ").trim_start_matches("error: ").replace("; tip: ", "; ")
+    parts.join("; ").trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ")
 }
 
 /// One line, whatever a server put into its message.

@@ -80,7 +80,8 @@ pub(super) struct TargetArgs {
     /// disabled, preferred, required, verify-ca, verify-identity]
     #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
     ssl_mode: Option<SslMode>,
-    /// PEM file with the certificates of trusted authorities [default: the platform's]
+    /// PEM file with the certificates of trusted authorities, which --ssl-mode verify-ca needs [default: the platform's,
+    /// for verify-identity only]
     #[arg(long, value_name = "FILE")]
     ssl_ca: Option<PathBuf>,
     /// PEM file with the client's certificate
@@ -371,10 +372,10 @@ impl TargetArgs {
             return refused("--ssl-cert needs an encrypted connection");
         }
         if self.ssl_ca.is_none() && mode == SslMode::VerifyCa {
-            return refused(
-                "--ssl-ca is missing; any certificate of a public authority would do, whoever holds it: give the \
-                 authority, or use verify-identity",
-            );
+            return Err(CliError::usage(
+                "--ssl-mode verify-ca needs --ssl-ca: without it any certificate of a public authority would do, whoever \
+                 holds it; give the authority's file, or use --ssl-mode verify-identity",
+            ));
         }
         if self.ssl_ca.is_none() && self.ssl_server_name.is_some() {
             return refused("--ssl-server-name needs the authority by --ssl-ca");
@@ -547,6 +548,9 @@ pub(super) struct RunArgs {
     /// Seconds between readings of the server's own counters, for a series in the JSON report [default: none]
     #[arg(long, value_parser = parse_server_interval, value_name = "SECONDS")]
     server_interval: Option<Duration>,
+    /// Time each statement, BEGIN and COMMIT by itself, or transactions alone
+    #[arg(long, value_enum, default_value = "on", hide_possible_values = true, value_name = "on|off")]
+    detail: Detail,
     /// Percentiles to print; the interval lines show the 95th, or the last one given
     #[arg(long, default_value = "50,95,99,99.9", value_delimiter = ',', value_parser = parse_percentile, value_name = "LIST")]
     pub(super) percentile: Vec<f64>,
@@ -596,6 +600,12 @@ fn parse_validate(text: &str) -> Result<Validate, String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Detail {
+    On,
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ArrivalName {
     Poisson,
     Constant,
@@ -627,6 +637,7 @@ impl RunArgs {
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             server_interval: self.server_interval,
+            detail: self.detail == Detail::On,
             seed,
             max_retries: self.max_retries,
             connect_concurrency: self.connect_concurrency,
@@ -794,6 +805,10 @@ fn parse_interval(text: &str) -> Result<Duration, String> {
     match parse_seconds(text)? {
         interval if !interval.is_zero() && interval < Duration::from_millis(10) => {
             Err("an interval is at least 0.01 seconds".into())
+        }
+        // Another one cannot be cut into the equal parts of which the errors of the figures are made.
+        interval if interval.subsec_nanos() % 1_000_000 != 0 => {
+            Err("an interval is a whole number of milliseconds, such as 10 or 0.5".into())
         }
         interval => Ok(interval),
     }
@@ -982,13 +997,13 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 34] = [
+const SYSBENCH_NAMES: [(&str, &str); 36] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
     ("--oltp-tables-count", "use --tables"),
     ("--mysql-table-engine", "use --mysql-storage-engine"),
-    ("--mysql-password", "use OLTPBENCH_PASSWORD, --password-file, --ask-password or --password-command"),
+    ("--mysql-password", PASSWORD),
     ("--mysql-ssl", "use --ssl-mode"),
     ("--rand-init", "leave it out: ids are always random"),
     ("--db-driver", "leave it out: the --url says what is measured"),
@@ -1000,6 +1015,8 @@ const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--mysql-ssl-ca", "use --ssl-ca"),
     ("--mysql-ssl-cert", "use --ssl-cert"),
     ("--mysql-ssl-key", "use --ssl-key"),
+    ("--mysql-compression", "use --compress zlib"),
+    ("--mysql-compression-algorithms", "use --compress"),
     ("--mysql-dry-run", "use --url simulated:"),
     ("--config-file", "give its options on the command line"),
     ("--report-checkpoints", "use --json, whose report holds every interval"),
@@ -1019,6 +1036,8 @@ const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--reconnect", "leave it out: a connection is kept for as long as it works"),
 ];
 
+const PASSWORD: &str = "use OLTPBENCH_PASSWORD, --password-file, --ask-password or --password-command";
+
 const NO_POSTGRES: &str = "measure a MySQL-compatible database or SQLite: oltpbench knows no PostgreSQL";
 
 /// sysbench's names that are accepted too, which a message of clap does not repeat.
@@ -1031,8 +1050,15 @@ const SYSBENCH_ALIASES: [(&str, &str); 6] = [
     ("--mysql-ignore-errors", "--ignore-errors"),
 ];
 
-/// Advice on an option that is of sysbench and not of oltpbench.
+/// Advice on an option that is of sysbench and not of oltpbench, or for which clap would name another by its spelling.
 fn advice_on_option(name: &str) -> Option<String> {
+    match name {
+        "--password" | "--pass" => return Some(format!("others would see it in the list of processes; {PASSWORD}")),
+        "--db" | "--dbname" => return Some("use --database".into()),
+        "--duration" => return Some("use --time".into()),
+        "--interval" => return Some("use --report-interval".into()),
+        _ => {}
+    }
     if let Some((theirs, ours)) = SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name) {
         return Some(format!("instead of sysbench's {theirs}, {ours}"));
     }
@@ -1143,6 +1169,10 @@ mod tests {
         assert_eq!(parse_seconds("-0"), Ok(Duration::ZERO));
         assert!(parse_percentile("0").is_err() && parse_percentile("100.1").is_err());
         assert!(parse_interval("0.001").is_err());
+        assert!(parse_interval("0.3333").unwrap_err().contains("whole number of milliseconds"));
+        for whole in ["0.01", "0.07", "1.001", "86399.999"] {
+            assert!(parse_interval(whole).is_ok(), "{whole}");
+        }
         assert_eq!(parse_percentage("2.5%").unwrap(), 2.5);
     }
 }

@@ -12,6 +12,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 
 use crate::engine::Observer;
 use crate::metrics::{Histogram, Interval};
+use crate::report::figures::counted;
 use crate::report::text;
 use crate::spec::RunSpec;
 
@@ -145,15 +146,12 @@ impl Observer for Console {
             format!(" after a warm-up of {} s", spec.warmup_time.as_secs_f64())
         };
         let length = match (spec.time, spec.events) {
-            (Some(time), Some(events)) => format!("{} s or {events} transactions", time.as_secs_f64()),
+            (Some(time), Some(events)) => format!("{} s or {}", time.as_secs_f64(), counted(events, "transaction")),
             (Some(time), None) => format!("{} s", time.as_secs_f64()),
-            (None, Some(events)) => format!("{events} transactions"),
+            (None, Some(events)) => counted(events, "transaction"),
             (None, None) => "as long as you let it (Ctrl-C ends it with a report)".to_string(),
         };
-        let threads = match spec.threads {
-            1 => "1 thread".to_string(),
-            count => format!("{count} threads"),
-        };
+        let threads = counted(spec.threads.into(), "thread");
         let rate = spec.open_loop.as_ref().map_or(String::new(), |open_loop| {
             let rates: Vec<String> = open_loop.steps.iter().map(|step| step.rate.to_string()).collect();
             format!(", open loop: {} per sec. ({})", rates.join(", "), open_loop.arrival.name())
@@ -172,7 +170,7 @@ impl Observer for Console {
     }
 
     fn draining(&mut self, running: u32, left: Duration, interrupted: bool) {
-        let connections = if running == 1 { "1 connection".to_string() } else { format!("{running} connections") };
+        let connections = counted(running.into(), "connection");
         let left_s = left.as_secs_f64().ceil();
         super::show_error(format_args!(
             "Waiting up to {left_s} s for the last transaction of {connections}; Ctrl-C {}",

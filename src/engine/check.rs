@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::{EngineError, descriptors, refuse, run, tables};
 use crate::spec::{MySqlAddress, TargetAddress};
-use crate::target::check::{Check, Demand, Level};
+use crate::target::check::{Check, Demand, Level, counted};
 use crate::target::{Database, Facts, Target};
 
 /// A stack and one for signals, each with a guard.
@@ -116,10 +116,6 @@ fn cores(local: bool, demand: &Demand<'_>) -> Check {
             "the client takes CPU time from the server; a machine of its own gives it back",
         ),
     }
-}
-
-fn counted(count: u64, name: &str) -> String {
-    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Whether what answers at an address, a server or a proxy to it, is on this machine.

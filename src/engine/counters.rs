@@ -112,6 +112,9 @@ fn over_window<T>(
     let mut source = Source { server, control, stop, shared, names };
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
     until(stop, || reached(window.start_ns().min(window.end_ns()))).ok_or_else(over)?;
+    if window.end_ns() <= window.start_ns() {
+        return Err("the run ended before its window began".into());
+    }
     // Outside of the readings, which would count it.
     let digests_before = source.digests();
     let first = source.read()?;

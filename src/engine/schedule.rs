@@ -390,6 +390,7 @@ mod tests {
             warmup_time: Duration::from_secs_f64(warmup_s),
             interval: Duration::from_secs(1),
             server_interval: None,
+            detail: true,
             seed,
             max_retries: 0,
             connect_concurrency: 1,

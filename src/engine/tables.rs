@@ -12,6 +12,8 @@ use crate::workload::plan::{Key, Plan, TableSet};
 /// Tables asked about in one query.
 const TABLES_PER_QUERY: usize = 100;
 const CODE: &str = "tables";
+/// How tables are made anew. prepare and cleanup have to be told which, as the run was.
+const ANEW: &str = "`oltpbench cleanup` and `oltpbench prepare` with this run's --mode, --tables and --table-size (bulk_insert: --threads) make them anew";
 
 /// One table of a set.
 #[derive(Clone, Copy)]
@@ -91,12 +93,19 @@ pub(super) fn missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) 
     let found = existing(control, dialect, plan)?;
     let all = names(&tables(plan));
     let missing: Vec<&String> = all.iter().filter(|name| !found.contains_key(*name)).collect();
+    // Beside tables that are there already prepare makes none.
+    let advice = match missing.len() == all.len() {
+        true => "run `oltpbench prepare` with the options of this run first".into(),
+        false => format!(
+            "give the number of tables that were prepared; if prepare was interrupted or there are too few, {ANEW}"
+        ),
+    };
     let missing = missing.first().map(|name| {
         Check::new(
             Level::Fatal,
             CODE,
             format!("table {name} is missing ({} of {} tables)", missing.len(), all.len()),
-            "run `oltpbench prepare` with the options of this run first",
+            advice,
         )
     });
     Ok(of_another(plan, &found).or(missing))
@@ -185,19 +194,21 @@ pub(super) fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&st
             Level::Fatal,
             CODE,
             format!("{} holds {}, but must be empty", table.name(), range(found)),
-            "a workload that fills it ran on it: `oltpbench cleanup` and `oltpbench prepare` make it anew",
+            format!("a run has filled its tables; {ANEW}"),
         ));
     }
     let wanted = range(wanted);
-    let more = last.and_then(|last| last.parse::<i128>().ok()).is_some_and(|last| last > i128::from(rows));
-    let changed = if more { "adds rows (such as insert)" } else { "removes rows (such as delete)" };
+    let last = last.and_then(|last| last.parse::<i128>().ok());
+    let cause = match last {
+        None => "prepare was interrupted",
+        Some(last) if last > i128::from(rows) => "a workload that adds rows (such as insert) ran on it",
+        Some(_) => "prepare was interrupted or a workload that removes rows (such as delete) ran on it",
+    };
     Some(Check::new(
         Level::Fatal,
         CODE,
         format!("{} holds {}, but {wanted} are expected", table.name(), range(found)),
-        format!(
-            "give the options it was prepared with; if a workload that {changed} ran on it, `oltpbench cleanup` and `oltpbench prepare` make it anew"
-        ),
+        format!("give the options it was prepared with; if {cause}, {ANEW}"),
     ))
 }
 
@@ -228,7 +239,9 @@ fn missing_index(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> Re
             Level::Fatal,
             "index-missing",
             format!("table {table} has no usable index on {columns} ({} of {} tables)", lacking.len(), tables.len()),
-            "run `oltpbench cleanup` and `oltpbench prepare`, make it with CREATE INDEX, or give the options that the tables were prepared with, such as --create-secondary off",
+            format!(
+                "make it with CREATE INDEX, or give the options that the tables were prepared with, such as --create-secondary off; if prepare was interrupted, {ANEW}"
+            ),
         )
     }))
 }
@@ -262,7 +275,33 @@ pub(super) fn query(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::workload::{OptionValue, RandomSettings, Settings, Workload};
+
+    #[test]
+    fn what_is_wrong_with_a_table_has_the_cause_that_it_can_have() {
+        let settings = |workload: &str| {
+            let options = [("table_size".to_string(), OptionValue::Int(1000))].into();
+            let options = if workload == "bulk_insert" { BTreeMap::new() } else { options };
+            let settings = Settings { options, threads: 4, random: RandomSettings::default() };
+            Workload::load(workload).unwrap().compile(&settings).unwrap()
+        };
+        let (filled, empty) = (settings("oltp_read_only"), settings("bulk_insert"));
+        let advice = |plan: &Plan, ids: [Option<&str>; 2]| {
+            let check = wrong_ids(&tables(plan)[0], ids[0], ids[1]).unwrap();
+            assert!(check.advice.contains("--mode, --tables and --table-size"), "{check}");
+            check.advice.split("; ").last().unwrap().split("`oltpbench").next().unwrap().to_string()
+        };
+        assert_eq!(advice(&filled, [None, None]), "if prepare was interrupted, ");
+        let removed = "if prepare was interrupted or a workload that removes rows (such as delete) ran on it, ";
+        assert_eq!(advice(&filled, [Some("1"), Some("999")]), removed);
+        let added = "if a workload that adds rows (such as insert) ran on it, ";
+        assert_eq!(advice(&filled, [Some("1"), Some("1001")]), added);
+        assert_eq!(advice(&empty, [Some("1"), Some("1")]), "");
+        assert!(wrong_ids(&tables(&filled)[0], Some("1"), Some("1000")).is_none());
+    }
 
     #[test]
     fn an_index_serves_the_columns_it_begins_with() {

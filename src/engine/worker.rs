@@ -1,7 +1,7 @@
 //! The one loop: a worker plays transactions on its session until there are no more.
 //!
 //! Each worker is an OS thread that owns its session, its scratch and its buffers; it shares the ticket counter and a
-//! shard of the recorder. Without errors a transaction costs one clock reading a statement, one atomic that all
+//! shard of the recorder. Without errors a transaction costs one clock reading a statement (or one, if they are not timed), one atomic that all
 //! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation; in an open loop also
 //! a wait until it is due, with a clock reading after it.
 
@@ -65,6 +65,8 @@ pub(super) struct Shared<T> {
     pub(super) schedule: Option<Schedule>,
     pub(super) tickets: Tickets,
     pub(super) clock: Clock,
+    /// Whether each statement is timed.
+    pub(super) detail: bool,
     pub(super) seed: u64,
     pub(super) max_retries: u32,
     pub(super) ignored_errors: IgnoredErrors,
@@ -236,6 +238,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 counts,
                 latencies: &mut self.latencies,
                 clock: self.shared.clock,
+                detail: self.shared.detail,
                 now_ns: start_ns,
                 sent: Statements::default(),
                 open: false,
@@ -247,7 +250,7 @@ impl<'a, T: Target> Worker<'a, T> {
             if let Some(checking) = &mut attempt.checking {
                 checking.ended(played.is_ok());
             }
-            let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
+            let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.ended_ns()) };
             self.overloaded = fault.class == FaultClass::Overload;
             lost = attempt.give_up(&fault);
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
@@ -384,6 +387,8 @@ struct Attempt<'a, 'c, S> {
     counts: &'a Sent,
     latencies: &'a mut Vec<(u16, u64)>,
     clock: Clock,
+    detail: bool,
+    /// When it began, or the last statement that was timed had its answer.
     now_ns: u64,
     sent: Statements,
     /// Whether BEGIN was answered and neither COMMIT nor ROLLBACK was.
@@ -395,10 +400,17 @@ struct Attempt<'a, 'c, S> {
 
 impl<S: Session> Attempt<'_, '_, S> {
     fn answered(&mut self) {
+        if !self.detail {
+            return;
+        }
         let now_ns = self.clock.now_ns();
         // A plan has few statements; a u16 keeps the entries small.
         self.latencies.push((self.current as u16, now_ns - self.now_ns));
         self.now_ns = now_ns;
+    }
+
+    fn ended_ns(&self) -> u64 {
+        if self.detail { self.now_ns } else { self.clock.now_ns() }
     }
 
     /// Looks at the rows that were read. What that takes is part of the transaction's time, and of no statement's.
@@ -453,7 +465,9 @@ impl<S: Session> Player for Attempt<'_, '_, S> {
             None => self.session.execute(call)?,
             Some(checking) => checking.execute(self.session, call)?,
         };
-        if let Some(time) = self.session.first_part() {
+        if self.detail
+            && let Some(time) = self.session.first_part()
+        {
             let took_ns = self.clock.ns_at(time).saturating_sub(self.now_ns);
             self.latencies.push((first_part_index(self.plan, self.current) as u16, took_ns));
         }

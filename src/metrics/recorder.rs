@@ -41,7 +41,7 @@ impl Window {
     pub fn new(start_ns: u64, end_ns: u64, interval_ns: u64) -> Window {
         assert!(interval_ns > 0, "an interval has a length");
         let fewest = interval_ns.div_ceil(LONGEST_SLICE_NS);
-        // Below twice as many there is one for every interval of whole milliseconds; another one is not cut.
+        // Below twice as many there is one for every interval of whole milliseconds, and others are refused.
         let slices = (fewest..2 * fewest).find(|slices| interval_ns.is_multiple_of(*slices)).unwrap_or(1);
         Window { start_ns, slice_ns: interval_ns / slices, slices, end_ns: AtomicU64::new(end_ns) }
     }

@@ -153,6 +153,7 @@ pub fn spec() -> Spec {
         open_loop: None,
         warmup_time_s: 0.0,
         interval_s: 1.0,
+        detail: true,
         protocol: "text".into(),
         rand_type: "uniform".into(),
         rand_parameters: RandParameters {

@@ -12,7 +12,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::figures::grouped;
+use super::figures::{counted, grouped};
 use super::saved::{self, DESIGN, SavedError};
 use super::text::printable;
 use super::{JsonFile, ReportError, Spec, Target};
@@ -139,7 +139,7 @@ impl Experiment {
 impl Run {
     /// Which one it is, as in `direct, 64 threads, repeat 2`.
     pub fn words(&self) -> String {
-        let threads = if self.threads == 1 { "1 thread".to_string() } else { format!("{} threads", self.threads) };
+        let threads = counted(self.threads.into(), "thread");
         let rate = self.rate.map_or(String::new(), |rate| format!(", rate {rate}"));
         format!("{}, {threads}{rate}, repeat {}", self.target, self.block)
     }
@@ -248,6 +248,7 @@ mod tests {
             open_loop: None,
             warmup_time_s: 0.0,
             interval_s: 1.0,
+            detail: true,
             protocol: "text".into(),
             rand_type: "uniform".into(),
             rand_parameters: parameters,

@@ -105,6 +105,11 @@ pub fn grouped(value: f64, decimals: usize) -> String {
     grouped + rest
 }
 
+/// A number of things by their singular.
+pub fn counted(count: u64, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::figures::grouped;
-use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
+use super::figures::{counted, grouped};
+use super::{Counts, ErrorEntry, Latency, OpenLoop, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
 /// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
@@ -112,11 +112,12 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
     let refused = in_all(|span| sum(span, |error| error.statement == CONNECT));
     let left = in_all(|span| sum(span, |error| error.class == FAILOVER && error.statement != CONNECT)).min(broke);
     let lost = match left {
-        0 => format!("{broke} connections broke"),
+        0 => format!("{} broke", counted(broke, "connection")),
+        1 if broke == 1 => "1 connection was left since its server took no writes any more".into(),
         left if left == broke => format!("{left} connections were left since their server took no writes any more"),
         left => format!(
-            "{} connections broke and {left} were left since their server took no writes any more",
-            broke - left
+            "{} broke and {left} were left since their server took no writes any more",
+            counted(broke - left, "connection")
         ),
     };
     let before = match report.warmup.lost_connections {
@@ -127,8 +128,9 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "connections-lost",
             format!(
-                "{lost}{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{}",
-                report.away,
+                "{lost}{before}, {back} came back, {} to connect again failed, and {} at the end{}",
+                counted(refused, "attempt"),
+                if report.away == 1 { "1 was away".into() } else { format!("{} were away", report.away) },
                 outages(report)
             ),
             "while a connection was away it sent nothing, and the rates are lower for it",
@@ -169,7 +171,7 @@ fn overloaded(report: &RunReport) -> Option<Finding> {
     (refused > 0).then(|| {
         Finding::new(
             "overloaded",
-            format!("the server refused {refused} statements since it had no more of what it limits"),
+            format!("the server refused {} since it had no more of what it limits", counted(refused, "statement")),
             "each cost its connection a pause of up to 2 s, and the rates are lower for it; raise the limit that the error names",
         )
     })
@@ -240,7 +242,7 @@ fn schedule_missed(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "schedule-missed",
             format!(
-                "{:.2} transactions a second were asked for and {:.2} were done; of {} that were due {} had not begun at the end, {} were skipped, and up to {} waited for a connection",
+                "{:.2} transactions a second were asked for and {:.2} committed; of {} that were due {} had not begun at the end, {} were skipped, and up to {} waited for a connection",
                 open_loop.asked_tps,
                 report.totals.tps,
                 open_loop.due,
@@ -248,7 +250,24 @@ fn schedule_missed(report: &RunReport) -> Option<Finding> {
                 open_loop.shed,
                 open_loop.highest_backlog
             ),
-            "the server or the number of connections was the limit: ask for a lower --rate, or give more --threads; where a queue grows, response times say how long the run was",
+            match late_client(report, open_loop) {
+                Some(late) => format!("{late}: use a client machine with idle cores, and measure again"),
+                None => "the server or the number of connections was the limit: ask for a lower --rate, or give more --threads; where a queue grows, response times say how long the run was".into(),
+            },
+        )
+    })
+}
+
+/// What this machine took of the connections' time, if it is more than the server did: connections that were free and
+/// whose threads did not run when a transaction was due.
+fn late_client(report: &RunReport, open_loop: &OpenLoop) -> Option<String> {
+    let total = |latency: &Latency| latency.mean * latency.count as f64;
+    let (late, service) = (&open_loop.lateness_us, &report.latency_us.service);
+    (total(late) > total(service)).then(|| {
+        format!(
+            "this machine was the limit, not the server: connections that were free began transactions {:.1} ms late on the average and up to {:.1} ms, which adds up to more than all transactions took",
+            late.mean / 1e3,
+            late.max / 1e3
         )
     })
 }
@@ -336,7 +355,8 @@ fn turned_to_text(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "turned-to-text",
             format!(
-                "{turned} connections met the server's limit of prepared statements (error 1461) and sent text from then on"
+                "{} met the server's limit of prepared statements (error 1461) and sent text from then on",
+                counted(turned, "connection")
             ),
             "the figures mix both ways; raise max_prepared_stmt_count, or choose text by --db-ps-mode disable",
         )
@@ -352,15 +372,15 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     match report.status {
         Status::Completed => {}
         Status::Interrupted => {
-            findings.push(Finding::new("interrupted", stopped, "the figures hold for that time only"));
+            let advice = match report.totals.elapsed_s {
+                0.0 => "there are no figures; let a run go on for longer than its --warmup-time",
+                _ => "the figures hold for that time only",
+            };
+            findings.push(Finding::new("interrupted", stopped, advice));
         }
         Status::TooManyErrors => findings.push(Finding::new(
             "too-many-errors",
-            format!(
-                "{stopped}: {:.1} % of transactions failed, more than --max-error-rate {:.1} %",
-                100.0 * report.failure_rate(),
-                100.0 * report.spec.max_error_rate
-            ),
+            format!("{stopped}: {}", too_many_errors(report)),
             "see the errors above; do not use these figures",
         )),
         Status::ServerLost => findings.push(Finding::new(
@@ -372,14 +392,17 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     if report.panicked > 0 {
         findings.push(Finding::new(
             "connections-panicked",
-            format!("a fault of oltpbench itself ended {} connections", report.panicked),
+            format!("a fault of oltpbench itself ended {}", counted(report.panicked.into(), "connection")),
             "please report it with the message above; do not use these figures",
         ));
     }
     if report.unfinished > 0 {
         findings.push(Finding::new(
             "unfinished",
-            format!("{} connections still waited for an answer when the run ended", report.unfinished),
+            format!(
+                "{} still waited for an answer when the run ended",
+                counted(report.unfinished.into(), "connection")
+            ),
             "the server hung or was slower than --forced-shutdown allows; their transactions are not counted",
         ));
     }
@@ -393,6 +416,27 @@ fn ending(report: &RunReport) -> Vec<Finding> {
     findings
 }
 
+/// The figures that ended the run. They are of all that had ended until then, those of the warm-up too.
+fn too_many_errors(report: &RunReport) -> String {
+    let spans = [&report.warmup, &report.totals.counts];
+    let sum = |count: fn(&Counts) -> u64| spans.iter().map(|span| count(span)).sum::<u64>();
+    let (committed, failed) = (sum(|span| span.transactions), sum(|span| span.failed_transactions));
+    let lost = sum(|span| span.lost_transactions);
+    if committed == 0 {
+        return format!("all {failed} transactions until then failed, those of the warm-up included");
+    }
+    let (errors, all) = (failed.saturating_sub(lost), committed + failed);
+    let without = match lost {
+        0 => String::new(),
+        lost => format!(", not counting the {lost} that a lost connection cost"),
+    };
+    format!(
+        "{errors} of {all} transactions until then failed, warm-up included ({:.1} %; --max-error-rate is {:.1} %){without}",
+        100.0 * errors as f64 / all as f64,
+        100.0 * report.spec.max_error_rate
+    )
+}
+
 /// What the database gave back is not what was put there, or nobody looked at all of it.
 fn validation(report: &RunReport) -> Vec<Finding> {
     let Some(validation) = &report.validation else { return Vec::new() };
@@ -400,7 +444,10 @@ fn validation(report: &RunReport) -> Vec<Finding> {
     if validation.differences > 0 {
         findings.push(Finding::new(
             "validation",
-            format!("{} differences between what is there and what was put there", validation.differences),
+            format!(
+                "{} between what is there and what was put there",
+                counted(validation.differences, "difference")
+            ),
             "do not use these figures before you know why: an earlier run or another client that wrote to these tables leaves such rows too, so prepare them anew and repeat the run",
         ));
     }
@@ -461,7 +508,7 @@ fn errors(report: &RunReport) -> Option<Finding> {
     (failed > 0 && report.status != Status::TooManyErrors).then(|| {
         Finding::new(
             "failed-transactions",
-            format!("{failed} transactions failed ({:.2} %)", 100.0 * report.totals.counts.failure_rate()),
+            format!("{} failed ({:.2} %)", counted(failed, "transaction"), 100.0 * report.totals.counts.failure_rate()),
             "they are in no rate and in no latency; see the errors by code",
         )
     })
@@ -493,9 +540,9 @@ fn client(report: &RunReport) -> Vec<Finding> {
         findings.push(Finding::new(
             "client-saturated",
             format!(
-                "oltpbench itself used {} % of the {} cores it may use",
+                "oltpbench itself used {} % of the {} it may use",
                 percent(client.process_share),
-                client.cores
+                counted(client.cores as u64, "core")
             ),
             match embedded {
                 true => "what is measured works inside oltpbench, so this is its limit too: only a faster machine shows more",

@@ -171,6 +171,8 @@ pub struct Spec {
     pub open_loop: Option<AskedOpenLoop>,
     pub warmup_time_s: f64,
     pub interval_s: f64,
+    /// Whether each statement was timed, or transactions alone.
+    pub detail: bool,
     /// How statements reach the server: `prepared` or `text`.
     pub protocol: String,
     pub rand_type: String,
@@ -340,7 +342,7 @@ pub struct OpenLoop {
     /// Mean rate that was asked for over the window. What a Poisson process makes due varies by about its root.
     pub asked_tps: f64,
     pub due: u64,
-    /// Ended in the window, however they did.
+    /// Ended in the window, however they did: failed and ignored ones are among them.
     pub done: u64,
     /// Skipped, since they would have begun later than `max_lateness_s` after they were due.
     pub shed: u64,
@@ -582,7 +584,8 @@ impl RunReport {
         };
         report.findings.extend(findings::find(&report));
         report.findings.extend(findings::unaccounted(&report, measurement.sent));
-        if let Some(Counters::Unknown(reason)) = &measurement.server {
+        // Of a window that never began there is nothing to know.
+        if let Some(Counters::Unknown(reason)) = measurement.server.as_ref().filter(|_| measurement.elapsed_s > 0.0) {
             report.findings.push(findings::server_unknown(reason));
         }
         let listed = |finding: &Finding| findings::CODES.contains(&finding.code.as_str());
@@ -600,14 +603,6 @@ impl RunReport {
     /// Between what was read and what was put there.
     pub fn differences(&self) -> u64 {
         self.validation.as_ref().map_or(0, |validation| validation.differences)
-    }
-
-    /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
-    fn failure_rate(&self) -> f64 {
-        let spans = [&self.warmup, &self.totals.counts, &self.drained];
-        let failed: u64 = spans.iter().map(|span| span.failed_transactions).sum();
-        let all: u64 = spans.iter().map(|span| span.transactions + span.failed_transactions).sum();
-        failed as f64 / all.max(1) as f64
     }
 }
 

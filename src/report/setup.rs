@@ -24,7 +24,13 @@ pub fn first(report: &RunReport) -> Vec<Row> {
             row("  changed", text)
         }));
     }
-    let given = |of_prepare_only| options(spec, |option| is_given(option) && option.of_prepare_only == of_prepare_only);
+    // What was changed of a profile has been said.
+    let changed =
+        |name: &str| spec.profile.iter().flat_map(|profile| &profile.changed).any(|change| change.option == name);
+    let told = |option: &WorkloadOption| !option.of_prepare_only && changed(&option.name);
+    let given = |of_prepare_only| {
+        options(spec, |option| is_given(option) && option.of_prepare_only == of_prepare_only && !told(option))
+    };
     rows.extend(given(false).map(|options| row("options given", options)));
     rows.extend(given(true).map(|options| row("given, but for prepare only", options)));
     rows.push(row("threads", spec.threads));
@@ -79,6 +85,7 @@ pub fn rest(report: &RunReport) -> Vec<Row> {
         rows.push(row("errors ignored", &spec.ignore_errors));
     }
     rows.push(row("failed transactions allowed", format!("{} %", 100.0 * spec.max_error_rate)));
+    rows.push(row("timed", if spec.detail { "statements and transactions" } else { "transactions" }));
     rows.push(row("wait after the window at most", format!("{} s", spec.forced_shutdown_s)));
     rows.extend(report.target.statement_timeout_s.map(|seconds| row("statement timeout", format!("{seconds} s"))));
     rows.push(row("client", format!("{}, {} cores, {}", client.host, client.cores, client.kernel)));
@@ -146,6 +153,24 @@ pub fn compare(runs: &[Vec<Row>]) -> Compared {
 mod tests {
     use super::*;
     use crate::report::example;
+
+    #[test]
+    fn an_option_that_was_changed_of_a_profile_is_said_once() {
+        let mut report = example::report();
+        let value_of = |report: &RunReport, name: &str| {
+            let of_name = first(report).into_iter().filter(|row| row.0 == name);
+            of_name.map(|row| row.1).collect::<Vec<_>>().join("; ")
+        };
+        assert_eq!(value_of(&report, "options given"), "point_selects=10");
+        let changed = &mut report.spec.profile.as_mut().unwrap().changed;
+        changed.push(crate::report::ProfileChange {
+            option: "point_selects".into(),
+            value: "10".into(),
+            profile_value: "5".into(),
+        });
+        assert_eq!(value_of(&report, "options given"), "");
+        assert!(value_of(&report, "  changed").ends_with("; point_selects is 10 (profile: 5)"));
+    }
 
     #[test]
     fn what_runs_share_is_said_once_and_what_differs_of_each() {

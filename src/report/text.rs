@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::figures::Figure;
+use super::figures::{Figure, counted};
 use super::{Difference, ErrorEntry, Finding, Latency, RunReport, Totals, Validation, setup};
 use crate::metrics::{Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
-/// `percentile` of `response` is its latency. Its err/s are the errors that were not answered by a retry, unlike the
-/// document's `errors`, which are all; retry/s stands at the end where there are any.
+/// `percentile` of `response` is its latency, which in an open loop is called response. Its err/s are the errors that were
+/// not answered by a retry, unlike the document's `errors`, which are all; retry/s stands at the end where there are any.
 pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, percentile: f64) -> String {
     let seconds = interval.end_s - interval.start_s;
     // Parts of a transaction a second say nothing where there are hundreds, and make a long line longer.
@@ -23,8 +23,10 @@ pub fn interval_line(interval: &Interval, response: &Histogram, threads: u32, pe
         true => "-".to_string(),
         false => format!("{:.2}", response.percentile_us(percentile) / 1e3),
     };
+    // In an open loop it is not what the server took.
+    let what = if interval.now.backlog.is_some() { "response" } else { "lat" };
     let mut line = format!(
-        "[ {}s {} ] thds: {threads} tps: {} rps: {} qps: {} (r/w/o: {}/{}/{}) lat (ms,{percentile}%): {latency} err/s: {} reconn/s: {}",
+        "[ {}s {} ] thds: {threads} tps: {} rps: {} qps: {} (r/w/o: {}/{}/{}) {what} (ms,{percentile}%): {latency} err/s: {} reconn/s: {}",
         trimmed(interval.end_s),
         &clock[11..19],
         rate(tally.transactions),
@@ -173,8 +175,7 @@ fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
         match (outside.ended_transactions(), outside.error_count()) {
             (0, 0) => {}
             (ended, 0) => writeln!(out, "    {name:<36} {ended}")?,
-            (ended, 1) => writeln!(out, "    {name:<36} {ended}, with 1 error")?,
-            (ended, errors) => writeln!(out, "    {name:<36} {ended}, with {errors} errors")?,
+            (ended, errors) => writeln!(out, "    {name:<36} {ended}, with {}", counted(errors, "error"))?,
         }
     }
     Ok(())
@@ -196,13 +197,13 @@ fn open_loop(out: &mut String, report: &RunReport) -> std::fmt::Result {
     }
     let due_tps = super::per_second(kept.due as f64, report.totals.elapsed_s);
     line("due in the window:", format!("{:<10} ({due_tps:.2} per sec.)", kept.due))?;
-    line("  done in it:", kept.done.to_string())?;
+    line("  ended in it:", kept.done.to_string())?;
     for (name, count) in [
         ("  skipped, too late:", kept.shed),
         ("  begun, ended after the window:", kept.drained),
         ("  begun, never ended:", kept.unfinished),
         ("  not begun at its end:", kept.not_begun),
-        ("due in the warm-up, done in it:", kept.due_in_warmup),
+        ("due in the warm-up, ended in it:", kept.due_in_warmup),
         ("due in the warm-up and dropped:", kept.dropped_from_warmup),
     ] {
         if count > 0 {
@@ -245,11 +246,6 @@ fn latency(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fm
 }
 
 fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result {
-    if report.statements.is_empty() {
-        return Ok(());
-    }
-    writeln!(out, "\nStatements (ms):")?;
-    writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
     let statements = report.statements.iter().map(|statement| (statement.name.as_str(), &statement.latency_us));
     let of_run = &report.latency_us;
     let beside = [
@@ -257,7 +253,13 @@ fn statement_latencies(out: &mut String, report: &RunReport) -> std::fmt::Result
         ("connect (before)", &of_run.connect),
         ("connect again", &of_run.reconnect),
     ];
-    for (name, latency) in statements.chain(beside.into_iter().filter(|(_, latency)| latency.count > 0)) {
+    let mut rows = statements.chain(beside.into_iter().filter(|(_, latency)| latency.count > 0)).peekable();
+    if rows.peek().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "\nStatements (ms):")?;
+    writeln!(out, "    {:<22} {:>12} {:>9} {:>9} {:>9} {:>9}", "", "count", "mean", "p50", "p95", "p99")?;
+    for (name, latency) in rows {
         let ms = |us: f64| format!("{:.3}", us / 1e3);
         let (mean, p50, p95, p99) = (ms(latency.mean), ms(latency.p50), ms(latency.p95), ms(latency.p99));
         writeln!(out, "    {name:<22} {:>12} {mean:>9} {p50:>9} {p95:>9} {p99:>9}", latency.count)?;
@@ -270,11 +272,11 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
     writeln!(out, "\nClient:")?;
     writeln!(
         out,
-        "    {:<36} {:.2} s, {:.1} % of {} cores",
+        "    {:<36} {:.2} s, {:.1} % of {}",
         "CPU used by oltpbench:",
         client.cpu_s,
         100.0 * client.process_share,
-        client.cores
+        counted(client.cores as u64, "core")
     )?;
     if let Some(machine) = client.machine_share {
         writeln!(out, "    {:<36} {:.1} %", "CPU busy on this machine:", 100.0 * machine)?;
@@ -284,9 +286,10 @@ fn client(out: &mut String, report: &RunReport) -> std::fmt::Result {
 
 fn validation(out: &mut String, validation: &Validation) -> std::fmt::Result {
     writeln!(out, "\nValidation:")?;
-    let reads = format!("{} rows of {} statements", validation.rows, validation.reads);
+    let reads = format!("{} of {}", counted(validation.rows, "row"), counted(validation.reads, "statement"));
     writeln!(out, "    {:<36} {reads}", "checked as they were read:")?;
-    let audited = format!("{} rows of {} tables", validation.audited_rows, validation.audited_tables);
+    let (rows, tables) = (validation.audited_rows, validation.audited_tables);
+    let audited = format!("{} of {}", counted(rows, "row"), counted(tables, "table"));
     writeln!(out, "    {:<36} {audited}", "checked after the run:")?;
     writeln!(out, "    {:<36} {}", "differences:", validation.differences)?;
     for Difference { place, message } in &validation.first_differences {
@@ -305,6 +308,7 @@ fn result(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt
     let mut line = |name: &str, figure: &Figure| writeln!(out, "    {name:<36} {figure}");
     report.rates().iter().try_for_each(|rate| line(&format!("{}:", rate.name), rate))?;
     latencies.iter().try_for_each(|latency| match latency.percentile {
+        None if report.open_loop.is_some() => line("mean response time (ms):", latency),
         None => line("mean latency (ms):", latency),
         Some(percentile) if percentiles.contains(&percentile) => line(&format!("{} (ms):", latency.name), latency),
         Some(_) => Ok(()),
@@ -328,8 +332,9 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::metrics::{Now, Tally, Unsteady};
+    use crate::metrics::{Measurement, Now, Tally, Unsteady};
     use crate::report::example::{latencies, measurement, open_loop, report, report_of, report_over, spec, tally};
+    use crate::report::{Setup, Status};
 
     #[test]
     fn a_summary_reads_like_sysbenchs_and_fits_80_columns() {
@@ -366,13 +371,54 @@ mod tests {
 
     #[test]
     fn a_summary_of_an_open_loop_has_its_account_and_two_latencies() {
-        let (spec, measurement) = open_loop();
-        let summary = summary(&report_of(spec, &measurement), &[50.0, 99.9]);
+        let (spec, mut measurement) = open_loop();
+        let summary = summary(&report_of(spec.clone(), &measurement), &[50.0, 99.9]);
         let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
         assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");
         insta::assert_snapshot!(of_open_loop);
+        assert!(summary.contains("mean response time (ms):             1.500 "), "{summary}");
         let findings = summary.split("\nFindings:").nth(1).unwrap();
         insta::assert_snapshot!("findings_of_an_open_loop", findings.split("    [client").next().unwrap());
+        // Threads that were not run took more of the connections' time than the server.
+        if let Some(open_loop) = &mut measurement.open_loop {
+            open_loop.lateness = latencies(std::iter::repeat_n(2_000_000, 10));
+        }
+        let findings = report_of(spec, &measurement).findings;
+        let missed = findings.into_iter().find(|finding| finding.code == "schedule-missed").unwrap();
+        assert!(missed.advice.starts_with("this machine was the limit, not the server"), "{missed:?}");
+        assert!(missed.advice.contains("2000.0 ms late on the average"), "{missed:?}");
+    }
+
+    #[test]
+    fn the_share_that_ended_a_run_is_of_the_warm_up_too() {
+        let said = |warmup: Tally, window: Tally| {
+            let measurement = Measurement { warmup, window, ..measurement(2.0, Histogram::default()) };
+            let target = report().target;
+            let report = RunReport::new(Setup::new(spec(), target), &measurement, Status::TooManyErrors);
+            report.findings.into_iter().find(|finding| finding.code == "too-many-errors").unwrap().message
+        };
+        let of = |transactions, failed_transactions, lost_transactions| Tally {
+            transactions,
+            failed_transactions,
+            lost_transactions,
+            ..Tally::default()
+        };
+        let message = said(of(80, 20, 0), of(90, 18, 8));
+        let expected = "the run was stopped after 2.0 s: 30 of 208 transactions until then failed, warm-up included \
+                        (14.4 %; --max-error-rate is 1.0 %), not counting the 8 that a lost connection cost";
+        assert_eq!(message, expected);
+        let message = said(of(0, 20, 4), of(0, 0, 0));
+        assert!(message.ends_with("all 20 transactions until then failed, those of the warm-up included"), "{message}");
+    }
+
+    #[test]
+    fn a_run_without_a_window_says_nothing_of_the_servers_counters() {
+        let says = |elapsed_s| {
+            let server = Some(crate::metrics::server::Counters::Unknown("gone".into()));
+            let report = report_of(spec(), &Measurement { server, ..measurement(elapsed_s, Histogram::default()) });
+            report.findings.iter().any(|finding| finding.code == "server-counters-unknown")
+        };
+        assert_eq!([0.0, 10.0].map(says), [false, true]);
     }
 
     #[test]
@@ -428,7 +474,9 @@ mod tests {
             tally: Tally { shed: 4, ..tally() },
             ..retried.clone()
         };
-        assert!(interval_line(&open, &response, 64, 95.0).ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"));
+        let line = interval_line(&open, &response, 64, 95.0);
+        assert!(line.contains(" response (ms,95%): 1.95 ") && !line.contains(" lat "), "{line}");
+        assert!(line.ends_with(" oldest (ms): 1.23 backlog: 17 shed/s: 4.00"), "{line}");
         let line = interval_line(&retried, &Histogram::default(), 64, 99.9);
         assert!(line.contains(" lat (ms,99.9%): - err/s: 0.00 "), "{line}");
         assert!(line.ends_with(" retry/s: 3.00"), "{line}");

@@ -92,6 +92,11 @@ impl Demand<'_> {
     }
 }
 
+/// A number of things by their singular.
+pub fn counted(count: u64, name: &str) -> String {
+    format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A size as a person reads it, in steps of 1024.
 pub fn size(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

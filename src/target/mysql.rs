@@ -51,7 +51,7 @@ const ACCESS_DENIED_WITHOUT_PASSWORD: i64 = 1698;
 const SECURE_TRANSPORT_REQUIRED: i64 = 3159;
 
 /// Variables that change results or limit a run; what a server does not have is left out of the report.
-const VARIABLES: [&str; 26] = [
+const VARIABLES: [&str; 28] = [
     "autocommit",
     "binlog_format",
     "innodb_buffer_pool_size",
@@ -75,7 +75,9 @@ const VARIABLES: [&str; 26] = [
     "table_open_cache",
     "thread_handling",
     "transaction_isolation",
+    "transaction_read_only",
     "tx_isolation",
+    "tx_read_only",
     "version",
     "version_comment",
 ];
@@ -416,18 +418,19 @@ fn text(bytes: Vec<u8>) -> Result<String, Fault> {
     })
 }
 
+const READ_ONLY: &str = "the server is read-only; use the primary's address";
+
 /// Says of what prepares and removes tables that it met a replica, which a run would have refused.
 fn say_read_only(mut fault: Fault) -> Fault {
     // 1005 and 1290 have other causes too, and say which; 1874 is InnoDB's own.
     let says_so = || ["read-only", "read_only", "read only"].iter().any(|word| fault.message.contains(word));
-    let read_only = match fault.code {
-        1005 | 1290 => says_so(),
-        code => matches!(code, 1792 | 1836 | 1874),
+    let cause = match fault.code {
+        1792 => "transactions of this session are read-only; look at --init-sql and the server's transaction_read_only",
+        1836 | 1874 => READ_ONLY,
+        1005 | 1290 if says_so() => READ_ONLY,
+        _ => return fault,
     };
-    if read_only {
-        fault.message =
-            format!("the server is read-only; use the primary's address (error {}: {})", fault.code, fault.message);
-    }
+    fault.message = format!("{cause} (error {}: {})", fault.code, fault.message);
     fault
 }
 

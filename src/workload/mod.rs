@@ -295,12 +295,12 @@ fn refuse_circle(chain: &[String], file: &str, place: &Place) -> Result<(), Work
 /// How alike two names must be, from 0 to 1, for one to be suggested for the other.
 const LIKENESS: f64 = 0.75;
 
-/// A question for the end of a message, `; did you mean ...?`; empty if no candidate looks like `name`.
+/// A question to be put behind what is said of a wrong name, ` (did you mean ...?)`; empty if no candidate looks like it.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> String {
     let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
     let best = candidates.max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
     match best.filter(|best| likeness(best) >= LIKENESS) {
-        Some(best) => format!("; did you mean `{best}`?"),
+        Some(best) => format!(" (did you mean `{best}`?)"),
         None => String::new(),
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use crate::spec::{Protocol, SslMode};
-use crate::target::check::{Check, Demand, Level, size};
+use crate::target::check::{Check, Demand, Level, counted, size};
 use crate::target::schema::quoted;
 use crate::target::{Control, Facts, Fault, FaultClass};
 use crate::workload::plan::Plan;
@@ -220,7 +220,18 @@ fn read_only(facts: &Facts, plan: &Plan) -> Option<Check> {
     let names = ["read_only", "super_read_only", "innodb_read_only"];
     // TiDB says 0 for OFF.
     let off = |value: &str| matches!(value, "OFF" | "0");
-    let on = names.into_iter().find(|name| facts.variable(name).is_some_and(|value| !off(value)));
+    let is_on = |name: &&str| facts.variable(name).is_some_and(|value| !off(value));
+    let on = names.into_iter().find(is_on);
+    // What a session begins each transaction with, whatever the server takes.
+    let of_session = ["transaction_read_only", "tx_read_only"].into_iter().find(is_on);
+    if let Some(name) = of_session.filter(|_| on.is_none() && plan.writes()) {
+        return Some(Check::new(
+            Level::Fatal,
+            CODE,
+            format!("sessions are read-only ({name} is on) and this workload writes"),
+            "leave it out of --init-sql, or set the server's default to OFF",
+        ));
+    }
     on.or(facts.variable("read_only"))?;
     Some(match (on, plan.writes()) {
         (Some(name), true) => Check::new(
@@ -269,7 +280,7 @@ fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let limit = server.limit("max_user_connections")?;
     let others = server.users_connections.map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
-    let found = format!("this user may have {limit} connections and has {others}; {needed} are needed");
+    let found = format!("this user may have {} and has {others}; {needed} are needed", counted(limit, "connection"));
     let advice = format!("raise max_user_connections, the server's or the account's, to {}", needed + others);
     Some(Check::held(needed + others <= limit, Level::Fatal, "max-user-connections", found, advice))
 }
@@ -348,7 +359,8 @@ fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let (tables, threads) = (demand.tables(), u64::from(demand.threads));
     let needed = (tables + threads.div_ceil(parts)) * parts;
     let in_parts = if parts > 1 { format!(" in {parts} parts") } else { String::new() };
-    let found = format!("{tables} tables and {threads} threads need about {needed} open tables");
+    let (of_tables, of_threads) = (counted(tables, "table"), counted(threads, "thread"));
+    let found = format!("{of_tables} and {of_threads} need about {needed} open tables");
     let found = format!("{found}; table_open_cache is {cache}{in_parts}");
     let advice = format!("raise table_open_cache to {needed}, or some are closed and opened again and again");
     Some(Check::held(needed <= cache, Level::Warning, "table-open-cache", found, advice))
@@ -621,6 +633,7 @@ mod tests {
         for (changes, level, code, message, advice) in [
             (&[("read_only", Some("ON"))][..], Fatal, "read-only", "read_only is on", "primary's address"),
             (&[("innodb_read_only", Some("ON"))], Fatal, "read-only", "innodb_read_only", ""),
+            (&[("tx_read_only", Some("ON"))], Fatal, "read-only", "sessions are read-only (tx_read_only", "--init-sql"),
             (&[("max_connections", Some("101"))], Fatal, "max-connections", "102 connections", "to 102"),
             (&[("Threads_connected", Some("51"))], Fatal, "max-connections", "is 151, others have 50", "to 152"),
             (&[("max_user_connections", Some("101"))], Fatal, "max-user-connections", "may have 101", "to 102"),
