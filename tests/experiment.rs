@@ -29,7 +29,10 @@ fn json(path: &Path) -> Value {
 /// The documents of the runs that are done, in the order of their files' names.
 fn documents(folder: &Path) -> Vec<(String, Value)> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = entries.filter(|path| path.is_file() && !path.ends_with("experiment.json")).collect();
+    // What was being written when the program was killed stays behind under another name.
+    let document =
+        |path: &PathBuf| path.extension().is_some_and(|name| name == "json") && !path.ends_with("experiment.json");
+    let mut files: Vec<PathBuf> = entries.filter(document).collect();
     files.sort();
     files.iter().map(|path| (path.file_name().unwrap().to_string_lossy().into_owned(), json(path))).collect()
 }
