@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! Data flows one way: spec -> plan -> engine -> metrics -> report.
+//! Data flows one way: spec -> plan -> engine -> metrics -> report -> compare.
 //!
 //! * [`cli`]: clap types become plain specs; the commands are dispatched. clap ends here.
 //! * [`spec`]: what is run against what, as plain values. A leaf.
@@ -11,6 +11,7 @@
 //! * [`metrics`]: histograms, counters and intervals. A leaf.
 //! * [`engine`]: prepare, run, prewarm and cleanup. Imports `target`, `workload`, `metrics`, `spec`.
 //! * [`report`]: the JSON document and the text that is printed from it. Imports `metrics`.
+//! * [`compare`]: runs against runs, with verdicts. Imports `report`, `metrics`.
 //!
 //! `tests/architecture.rs` checks these arrows.
 
@@ -19,6 +20,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod cli;
+pub mod compare;
 pub mod engine;
 pub mod metrics;
 pub mod report;

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 
 /// Each module with those it may import. Nothing may import `cli` but `main`, which only calls it.
-const ARROWS: [(&str, &[&str]); 8] = [
+const ARROWS: [(&str, &[&str]); 9] = [
     ("main", &["cli"]),
-    ("cli", &["engine", "metrics", "report", "spec", "target", "workload"]),
+    ("cli", &["compare", "engine", "metrics", "report", "spec", "target", "workload"]),
     ("engine", &["metrics", "spec", "target", "workload"]),
     ("report", &["metrics"]),
+    ("compare", &["metrics", "report"]),
     ("target", &["spec", "workload"]),
     ("metrics", &[]),
     ("spec", &[]),
