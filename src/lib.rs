@@ -10,8 +10,9 @@
 //! * [`target`]: what is measured (MySQL and MariaDB, SQLite, a simulation). Imports `workload` and `spec`.
 //! * [`metrics`]: histograms, counters and intervals. A leaf.
 //! * [`engine`]: prepare, run, prewarm and cleanup. Imports `target`, `workload`, `metrics`, `spec`.
+//! * [`published`]: published figures with their set-ups. A leaf.
 //! * [`report`]: the JSON document and the text that is printed from it. Imports `metrics`.
-//! * [`compare`]: runs against runs, with verdicts. Imports `report`, `metrics`.
+//! * [`compare`]: runs against runs, with verdicts, and against published figures. Imports `report`, `metrics`, `published`.
 //!
 //! `tests/architecture.rs` checks these arrows.
 
@@ -23,6 +24,7 @@ pub mod cli;
 pub mod compare;
 pub mod engine;
 pub mod metrics;
+pub mod published;
 pub mod report;
 pub mod spec;
 pub mod target;

@@ -732,3 +732,20 @@ fn a_statement_whose_placeholders_the_server_counts_otherwise_fails_and_is_not_l
         assert!(message.contains("finds 1 placeholders in statement `one`, which has 2 arguments"), "{message}");
     }
 }
+
+#[test]
+fn a_result_that_comes_in_several_parts_is_timed_until_its_first_part_too() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        let run = ["run", "--url", &server.url(), "--threads", "2", "--events", "50", "--range-size", "1000"];
+        let run = report(&[&run[..], &SMALL].concat());
+        let statements = run["statements"].as_array().unwrap();
+        let of = |name: &str| statements.iter().find(|statement| statement["name"] == name).unwrap();
+        // A thousand rows of 120 bytes are more than one reading of the buffer; one row is not.
+        let range = of("simple_range");
+        assert!(count(range, "first_part_us.count") > 0, "{range}");
+        assert!(count(range, "first_part_us.count") <= count(range, "latency_us.count"), "{range}");
+        assert!(number(range, "first_part_us.mean") < number(range, "latency_us.mean"), "{range}");
+        assert!(of("point_select")["first_part_us"].is_null() && of("COMMIT")["first_part_us"].is_null());
+    }
+}

@@ -82,3 +82,35 @@ fn tables_of_another_workload_and_views_are_neither_used_nor_dropped() {
         assert!(succeed(&[&["cleanup", "--url", &url], &size[..]].concat()).contains("Dropped 1 table "));
     }
 }
+
+#[test]
+fn what_a_users_rights_do_not_let_it_see_or_do_is_said_and_nothing_made_is_called_incomplete() {
+    for server in servers(&[]) {
+        for (user, rights) in [("maker", "CREATE"), ("reader", "SELECT"), ("writer", "CREATE, INSERT")] {
+            server.sql(&format!("CREATE USER '{user}'@'%'; GRANT {rights} ON sbtest.* TO '{user}'@'%'"));
+        }
+        let size = ["--tables", "2", "--table-size", "100"];
+        let arguments = |command: &'static str, url: &'static str| (command, url_of(&server, url));
+        let failed = |(command, url): (&str, String)| fail(1, &[&[command, "--url", &url], &size[..]].concat());
+        let message = failed(arguments("prepare", "reader"));
+        assert!(message.contains("CREATE command denied") && !message.contains("cleanup"), "{message}");
+        let nothing = succeed(&[&["cleanup", "--url", &url_of(&server, "maker")], &size[..]].concat());
+        assert!(nothing.contains("Dropped 0 tables: ") && nothing.contains("that this user may see"), "{nothing}");
+
+        succeed(&[&["prepare", "--url", &server.url()], &size[..]].concat());
+        for command in ["prepare", "run", "prewarm", "cleanup"] {
+            let message = failed(arguments(command, "maker"));
+            assert!(message.contains("sbtest1 is there, but this user may not see its columns"), "{message}");
+            assert!(message.contains("grant SELECT, INSERT"), "{message}");
+        }
+        // One that sees them and may not drop them leaves them all.
+        let message = failed(arguments("cleanup", "writer"));
+        assert!(message.contains("DROP command denied") && !message.contains("cleanup"), "{message}");
+        let tables = "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = 'sbtest'";
+        assert_eq!(server.sql(tables), [["2"]]);
+        // What was begun is there.
+        succeed(&[&["cleanup", "--url", &server.url()], &size[..]].concat());
+        let message = failed(arguments("prepare", "maker"));
+        assert!(message.contains("what is there is incomplete, so run `oltpbench cleanup`"), "{message}");
+    }
+}

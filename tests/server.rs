@@ -137,6 +137,27 @@ fn connections_that_are_killed_and_tables_that_are_closed_keep_the_agreement() {
 }
 
 #[test]
+fn no_session_is_closed_before_the_counters_were_read() {
+    for server in servers(&["--general-log"]) {
+        prepare(&server, &SMALL);
+        let before = server.general_log().len();
+        let run = ["run", "--url", &server.url(), "--threads", "8", "--time", "0.5"];
+        report(&[&run[..], &SMALL].concat());
+        let log = server.general_log();
+        let lines: Vec<&str> = log[before..].lines().collect();
+        let readings: Vec<usize> =
+            (0..lines.len()).filter(|&line| lines[line].contains("SHOW GLOBAL STATUS")).collect();
+        let [_, last] = readings[..] else { panic!("{} readings", readings.len()) };
+        // A session is the one that played statements; they have numbers, which the log puts before what was sent.
+        let number = |line: &str, what: &str| Some(line.split_once(what)?.0.split_whitespace().last()?.to_string());
+        let players: Vec<String> = lines.iter().filter_map(|line| number(line, " Execute\t")).collect();
+        let quit = |line: &usize| number(lines[*line], " Quit").is_some_and(|number| players.contains(&number));
+        let first = (0..lines.len()).find(quit).expect("sessions that say goodbye");
+        assert!(last < first, "{}", lines[last.min(first)..].join("\n"));
+    }
+}
+
+#[test]
 fn the_series_of_the_servers_counters_adds_up_to_their_whole_rise() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);

@@ -2,6 +2,7 @@
 //!
 //! May import everything; clap's types go no further than here.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,18 +10,19 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, FromArgMatches};
 
-use super::CliError;
 use super::options::{
-    CONNECT_CONCURRENCY, Choice, DEFAULT_SQLITE, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, TargetArgs,
-    new_seed,
+    CONNECT_CONCURRENCY, Choice, DEFAULT_SQLITE, GridArgs, LONGEST_OUTAGE, LoadArgs, NamedUrl, PsMode, RandomArgs,
+    RunArgs, TargetArgs, new_seed,
 };
 use super::progress::Console;
+use super::{CliError, experiment};
 use crate::engine::run::Ending;
+use crate::engine::validate::{Prepared, Validator};
 use crate::engine::{check, load, run as measure};
 use crate::metrics::Measurement;
 use crate::report::check::{CheckReport, Checked};
 use crate::report::text::{self, printable};
-use crate::report::{self, Finding, JsonFile, RunReport, Setup, Status};
+use crate::report::{self, Cell, Finding, JsonFile, RunReport, Setup, Status};
 use crate::spec::{IgnoredErrors, MySqlAddress, OpenLoop, Protocol, RunSpec, TargetAddress, without_literals};
 use crate::target::check::{Check, Demand};
 use crate::target::mysql::{self, MySqlTarget};
@@ -129,54 +131,135 @@ pub(super) fn cleanup(choice: &Choice, matches: &ArgMatches, interrupted: &Atomi
     let database = database(&address, &plan, false)?;
     let mut console = Console::new(None);
     let dropped = load::cleanup(database.as_ref(), &plan, args.threads, &mut console, interrupted)?;
-    super::show(format_args!("Dropped {} of {}", tables_in_words(dropped), address.redacted()));
+    let place = address.redacted();
+    match dropped {
+        0 => super::show(format_args!("Dropped 0 tables: {place} has none of this workload's that this user may see")),
+        _ => super::show(format_args!("Dropped {} of {place}", tables_in_words(dropped))),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
-    let (args, random) = (parse::<RunArgs>(matches)?, parse::<RandomArgs>(matches)?);
-    let address = address(matches, args.statement_timeout)?;
-    let plan = compile(choice, matches, args.threads)?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
-    let seed = random.seed().unwrap_or_else(new_seed);
-    let spec = args.spec(seed, matches)?;
-    let job = Job { address, plan, spec, wanted: args.db_ps_mode };
-    let percentile = args.prints_intervals().then(|| args.interval_percentile());
-    let mut console = Console::new(percentile);
-    let outcome = job.measure(&mut console, interrupted)?;
-    let described = report::Spec {
-        profile: choice.reported_profile(matches),
-        rand_type: random.type_name(),
-        options: choice.reported_options(matches),
-        ..described(choice.workload.name(), &job.spec, outcome.protocol, &random.settings())
-    };
-    let report = outcome.report(described, &job.address);
+    let (args, grid) = (parse::<RunArgs>(matches)?, parse::<GridArgs>(matches)?);
+    let random = parse::<RandomArgs>(matches)?;
+    let asked = Asked { choice, matches, name: grid.name.clone(), tags: grid.tags()?, args, random };
+    if grid.is_experiment(&asked.args) {
+        return experiment::run(&asked, &grid, interrupted);
+    }
+    let address = address(matches, asked.args.statement_timeout)?;
+    let (threads, rate) = (asked.args.most_threads(), asked.args.rate.first().copied().unwrap_or_default());
+    let job = asked.job(address, threads, rate, asked.random.seed().unwrap_or_else(new_seed))?;
+    let json = asked.args.json.as_deref().map(JsonFile::at).transpose()?;
+    let mut console = asked.console();
+    let report = asked.measure(&job, None, &mut console, interrupted)?;
     // The file first, since a reader of standard output may be slow or gone; but the text appears whatever happens to it.
     // A pipe last, since its reader may never come.
     let (pipe, file) =
         json.map_or((None, None), |json| if json.is_pipe() { (Some(json), None) } else { (None, Some(json)) });
     let written = file.map_or(Ok(()), |json| json.write(&report));
     console.finish();
-    super::show(format_args!("\n{}", text::summary(&report, &args.percentile)));
+    super::show(format_args!("\n{}", text::summary(&report, &asked.args.percentile)));
     written?;
     pipe.map_or(Ok(()), |json| json.write(&report))?;
     let code = exit_code(&report)?;
-    let unwanted = report.findings.iter().find(|finding| args.fail_on.contains(&finding.code));
-    match unwanted.filter(|_| code == ExitCode::SUCCESS) {
-        Some(finding) => Err(CliError::Unwanted(format!("{} (--fail-on {})", finding.message, finding.code))),
+    match asked.unwanted(&report).filter(|_| code == ExitCode::SUCCESS) {
+        Some(finding) => Err(finding),
         None => Ok(code),
+    }
+}
+
+/// How the tables of a run that validates may have been prepared: with its own settings of random numbers, or with none.
+fn prepared(
+    choice: &Choice,
+    matches: &ArgMatches,
+    plan: &Arc<Plan>,
+    threads: u32,
+    seed: u64,
+) -> Result<Prepared, CliError> {
+    let settings = Settings { random: RandomSettings::default(), ..choice.settings(matches, threads)? };
+    let without = choice.workload.compile(&settings).map_err(|error| CliError::usage(error.to_string()))?;
+    Ok(Prepared { seed, plans: vec![Arc::clone(plan), Arc::new(without)] })
+}
+
+/// A command line that asks for one run, or for those of an experiment.
+pub(super) struct Asked<'a> {
+    pub(super) choice: &'a Choice,
+    pub(super) matches: &'a ArgMatches,
+    pub(super) args: RunArgs,
+    pub(super) random: RandomArgs,
+    pub(super) name: Option<String>,
+    pub(super) tags: BTreeMap<String, String>,
+}
+
+impl Asked<'_> {
+    pub(super) fn job(&self, address: TargetAddress, threads: u32, rate: f64, seed: u64) -> Result<Job, CliError> {
+        let plan = compile(self.choice, self.matches, threads)?;
+        let spec = self.args.spec(threads, rate, seed, self.matches)?;
+        let prepared = |seed| prepared(self.choice, self.matches, &plan, threads, seed);
+        let prepared = self.args.validate.map(prepared).transpose()?;
+        if prepared.is_some() && matches!(address, TargetAddress::Simulated(_)) {
+            return Err(CliError::usage("--validate needs a database; a simulated: target has no rows"));
+        }
+        Ok(Job { address, plan, spec, wanted: self.args.db_ps_mode, prepared })
+    }
+
+    /// The target's address, for those who gave it no name.
+    pub(super) fn address(&self) -> Result<TargetAddress, CliError> {
+        address(self.matches, self.args.statement_timeout)
+    }
+
+    pub(super) fn addresses(&self, targets: &[NamedUrl]) -> Result<Vec<TargetAddress>, CliError> {
+        parse::<TargetArgs>(self.matches)?.addresses(targets, self.args.statement_timeout)
+    }
+
+    /// What a person sees of one run.
+    pub(super) fn console(&self) -> Console {
+        Console::new(self.args.prints_intervals().then(|| self.args.interval_percentile()))
+    }
+
+    pub(super) fn described(&self, job: &Job, protocol: Protocol) -> report::Spec {
+        report::Spec {
+            profile: self.choice.reported_profile(self.matches, job.spec.threads),
+            rand_type: self.random.type_name(),
+            options: self.choice.reported_options(self.matches),
+            ..described(self.choice.workload.name(), &job.spec, protocol, &self.random.settings())
+        }
+    }
+
+    /// Makes one run; `cell` is its place in an experiment.
+    pub(super) fn measure(
+        &self,
+        job: &Job,
+        cell: Option<Cell>,
+        console: &mut Console,
+        interrupted: &AtomicBool,
+    ) -> Result<RunReport, CliError> {
+        let outcome = job.measure(console, interrupted)?;
+        let spec = self.described(job, outcome.protocol);
+        let (name, tags) = (self.name.clone(), self.tags.clone());
+        Ok(outcome.report(&job.address, |target| Setup { name, tags, cell, ..Setup::new(spec, target) }))
+    }
+
+    /// What --fail-on says to a run's findings.
+    pub(super) fn unwanted(&self, report: &RunReport) -> Option<CliError> {
+        let finding = report.findings.iter().find(|finding| self.args.fail_on.contains(&finding.code))?;
+        Some(CliError::Unwanted(format!("{} (--fail-on {})", finding.message, finding.code)))
     }
 }
 
 /// Says what would go wrong with a run of these options.
 pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
     let args = parse::<RunArgs>(matches)?;
+    // Of an experiment's runs the largest asks for the most.
+    let threads = args.most_threads();
     // Only for what it refuses.
-    args.spec(DATA_SEED, matches)?;
+    for &rate in &args.rate {
+        args.spec(threads, rate, DATA_SEED, matches)?;
+    }
     let address = address(matches, args.statement_timeout)?;
-    let plan = compile(choice, matches, args.threads)?;
+    let plan = compile(choice, matches, threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
-    let demand = Demand { plan: &plan, threads: args.threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };
+    let demand = Demand { plan: &plan, threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };
     let shared = || Arc::clone(&plan);
     let (facts, checks) = match &address {
         TargetAddress::Simulated(_) => (simulated_facts(), Vec::new()),
@@ -194,7 +277,7 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
         schema_version: report::SCHEMA_VERSION,
         oltpbench_version: env!("CARGO_PKG_VERSION").into(),
         workload: choice.workload.name().into(),
-        threads: args.threads,
+        threads,
         protocol: fitting_protocol(&facts, &demand).0.name().into(),
         target: reported_target(&address, facts),
         checks: checks.into_iter().map(checked).collect(),
@@ -204,7 +287,7 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
     Ok(if report.is_fatal() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
+pub(super) fn reported_target(address: &TargetAddress, facts: Facts) -> report::Target {
     let mysql = match address {
         TargetAddress::MySql(mysql) => Some(mysql),
         TargetAddress::Sqlite(_) | TargetAddress::Simulated(_) => None,
@@ -261,7 +344,7 @@ fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
 }
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
-fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
+pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
     let too_many = report.totals.counts.failure_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
@@ -277,6 +360,10 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
         Status::Completed if report.totals.counts.transactions == 0 => {
             Err(CliError::Run("not one transaction ended inside the measured window".into()))
         }
+        Status::Completed if report.differences() > 0 => Err(CliError::Run(format!(
+            "{} differences between what the database gave and what was put there; see Validation",
+            report.differences()
+        ))),
         Status::Completed if report.away > 0 => Err(CliError::Run(format!(
             "{} of {} connections broke and did not come back before the end; see the errors by code",
             report.away, report.spec.threads
@@ -291,11 +378,13 @@ fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
 }
 
 /// A measurement to be made.
-struct Job {
-    address: TargetAddress,
-    plan: Arc<Plan>,
-    spec: RunSpec,
+pub(super) struct Job {
+    pub(super) address: TargetAddress,
+    pub(super) plan: Arc<Plan>,
+    pub(super) spec: RunSpec,
     wanted: PsMode,
+    /// How the tables were prepared, for a run that validates.
+    prepared: Option<Prepared>,
 }
 
 /// What is known before a measurement begins.
@@ -305,12 +394,14 @@ struct Ready<'a> {
     findings: Vec<Finding>,
     /// Where the server's own counters are read.
     server: Option<&'a dyn Database>,
+    /// Where the tables are.
+    tables: Option<&'a dyn Database>,
 }
 
 impl Ready<'_> {
     /// Of a target that keeps no counters.
     fn plain(facts: Facts, protocol: Protocol) -> Ready<'static> {
-        Ready { facts, protocol, findings: Vec::new(), server: None }
+        Ready { facts, protocol, findings: Vec::new(), server: None, tables: None }
     }
 }
 
@@ -324,9 +415,28 @@ struct Outcome {
 }
 
 impl Job {
+    fn demand(&self) -> Demand<'_> {
+        let protocol = wanted_protocol(self.wanted, &self.plan);
+        Demand { plan: &self.plan, threads: self.spec.threads, protocol }
+    }
+
+    /// How statements are to be sent, if the server can hold what that takes.
+    pub(super) fn wanted_protocol(&self) -> Protocol {
+        self.demand().protocol
+    }
+
+    /// Refuses what `measure` would refuse, before it would connect.
+    pub(super) fn admit(&self, interrupted: &AtomicBool) -> Result<Facts, CliError> {
+        if let TargetAddress::Simulated(_) = self.address {
+            return Ok(simulated_facts());
+        }
+        let database = database(&self.address, &self.plan, false)?;
+        Ok(check::admit(database.as_ref(), &self.address, &self.demand(), interrupted)?)
+    }
+
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
-        let wanted = wanted_protocol(self.wanted, &self.plan);
-        let demand = Demand { plan: &self.plan, threads: self.spec.threads, protocol: wanted };
+        let demand = self.demand();
+        let wanted = demand.protocol;
         let plan = || Arc::clone(&self.plan);
         match &self.address {
             TargetAddress::Simulated(simulation) => {
@@ -336,7 +446,9 @@ impl Job {
             TargetAddress::Sqlite(path) => {
                 let target = SqliteTarget::new(path.clone(), plan(), wanted, false);
                 let facts = check::admit(&target, &self.address, &demand, interrupted)?;
-                self.measure_on(target, Ready::plain(facts, wanted), console, interrupted)
+                let tables = SqliteTarget::new(path.clone(), plan(), wanted, false);
+                let ready = Ready { tables: Some(&tables), ..Ready::plain(facts, wanted) };
+                self.measure_on(target, ready, console, interrupted)
             }
             TargetAddress::MySql(mysql) => {
                 let database = mysql_target(mysql, plan(), wanted)?;
@@ -344,7 +456,7 @@ impl Job {
                 let (protocol, mut findings) = fitting_protocol(&facts, &demand);
                 findings.extend(mysql::check::not_encrypted(&facts).map(finding));
                 let target = database.sending_by(protocol);
-                let ready = Ready { facts, protocol, findings, server: Some(&database) };
+                let ready = Ready { facts, protocol, findings, server: Some(&database), tables: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
             }
         }
@@ -357,12 +469,20 @@ impl Job {
         console: &mut Console,
         interrupted: &AtomicBool,
     ) -> Result<Outcome, CliError> {
-        let Ready { facts, protocol, findings, server } = ready;
+        let Ready { facts, protocol, findings, server, tables } = ready;
         for finding in &findings {
             super::show_error(printable(&format!("{}; {}", finding.message, finding.advice)));
         }
-        let (measurement, ending) =
-            measure::run(target, Arc::clone(&self.plan), &self.spec, server, console, interrupted)?;
+        let validated = self.prepared.as_ref().zip(tables);
+        let validator = validated.map(|(prepared, tables)| Validator::new(tables, &self.plan, prepared, interrupted));
+        let validator = validator.transpose()?.map(Arc::new);
+        let plan = Arc::clone(&self.plan);
+        let (mut measurement, ending) =
+            measure::run(target, plan, &self.spec, server, validator.as_ref(), console, interrupted)?;
+        if let Some((validator, tables)) = validator.zip(tables) {
+            let unfinished = measurement.unfinished;
+            measurement.validation = Some(validator.finish(tables, &self.plan, unfinished, console, interrupted));
+        }
         Ok(Outcome { measurement, ending, facts, protocol, findings })
     }
 }
@@ -393,15 +513,16 @@ fn simulated_facts() -> Facts {
 }
 
 impl Outcome {
-    fn report(self, spec: report::Spec, address: &TargetAddress) -> RunReport {
-        let target = reported_target(address, self.facts);
+    /// `setup` is made for the target as it was found.
+    fn report(self, address: &TargetAddress, setup: impl FnOnce(report::Target) -> Setup) -> RunReport {
+        let setup = setup(reported_target(address, self.facts));
         let status = match self.ending {
             Ending::Completed => Status::Completed,
             Ending::Interrupted => Status::Interrupted,
             Ending::TooManyErrors => Status::TooManyErrors,
             Ending::ServerLost => Status::ServerLost,
         };
-        RunReport::new(Setup { findings: self.findings, ..Setup::new(spec, target) }, &self.measurement, status)
+        RunReport::new(Setup { findings: self.findings, ..setup }, &self.measurement, status)
     }
 }
 
@@ -497,8 +618,8 @@ fn demo_run(
         forced_shutdown: Duration::from_secs(10),
         longest_outage: LONGEST_OUTAGE,
     };
-    let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto };
+    let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto, prepared: None };
     let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
     let described = described(workload.name(), &job.spec, outcome.protocol, &RandomSettings::default());
-    Ok(outcome.report(described, address))
+    Ok(outcome.report(address, |target| Setup::new(described, target)))
 }

@@ -3,17 +3,22 @@
 //! * [`options`]: fixed options, a workload's own options, and what they become.
 //! * [`profile`]: named sets of options that repeat a published experiment.
 //! * [`commands`]: what each command does.
+//! * [`experiment`]: a grid of runs, measured into a folder.
 //! * [`progress`]: what a person sees meanwhile.
+//! * [`published`]: published figures, and runs against them.
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
 mod commands;
+mod experiment;
 mod options;
 mod profile;
 mod progress;
+mod published;
 
 use std::fmt::Display;
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -24,7 +29,7 @@ use clap::{Args, Command};
 use crate::engine::EngineError;
 use crate::report::ReportError;
 use crate::report::text::printable;
-use options::{Choice, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
+use options::{Choice, GridArgs, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
 /// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 130 interrupted (as a shell reports SIGINT).
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +51,18 @@ enum CliError {
 impl CliError {
     fn usage(message: impl Into<String>) -> CliError {
         CliError::Usage(message.into())
+    }
+
+    /// The same of a part of the whole, such as one target of several.
+    fn of(self, part: &str) -> CliError {
+        let said = |message: String| format!("{part}: {message}");
+        match self {
+            CliError::Clap(error) => CliError::Clap(error),
+            CliError::Usage(message) => CliError::Usage(said(message)),
+            CliError::Run(message) => CliError::Run(said(message)),
+            CliError::Unwanted(message) => CliError::Unwanted(said(message)),
+            CliError::Interrupted(message) => CliError::Interrupted(said(message)),
+        }
     }
 
     fn from_clap(error: clap::Error) -> CliError {
@@ -182,6 +199,11 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
         (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
         (Some(("workloads", matches)), _) => commands::workloads(matches),
+        (Some(("compare", matches)), _) => {
+            let files: Vec<PathBuf> = matches.get_many("files").into_iter().flatten().cloned().collect();
+            published::compare(&files, published::name(matches, "published"))
+        }
+        (Some(("published", matches)), _) => published::published(matches),
         (Some(("demo", _)), _) => commands::demo(&interrupted),
         _ => unreachable!("clap requires one of the commands above"),
     }
@@ -224,6 +246,7 @@ const RUN_EXAMPLE: &str = "Examples:
   oltpbench run --mode read-only --threads 500 --time 600
   oltpbench run --mode read-write --threads 64 --time 60 --report-interval 10 --json run.json
   oltpbench run --mode read-only --profile aurora-whitepaper --url mysql://sysbench@10.0.0.5/sbtest
+  oltpbench run --threads 1,8,64 --repeat 5 --target direct=mysql://10.0.0.5/sbtest --target proxy=mysql://10.0.0.9/sbtest
 
 Each workload has its own options: oltpbench run --mode insert --help";
 
@@ -247,6 +270,16 @@ const WORKLOADS_EXAMPLE: &str = "Examples:
   oltpbench workloads list
   oltpbench workloads show oltp_read_only > mine.yaml
   oltpbench run --workload mine.yaml";
+
+const COMPARE_EXAMPLE: &str = "Example:
+  oltpbench compare run.json --published aurora-2015/read
+
+It gives the ratio of each figure to the published one, and every difference of set-up that it finds; no verdict.";
+
+const PUBLISHED_EXAMPLE: &str = "Examples:
+  oltpbench published list
+  oltpbench published show aurora-2015
+  oltpbench compare run.json --published aurora-2015/read";
 
 const DEMO_EXAMPLE: &str = "Example:
   oltpbench demo";
@@ -285,11 +318,11 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             "Say what would go wrong with a run, before it does",
             CHECK_EXAMPLE,
         )))?)
-        .subcommand(workload(RunArgs::augment_args(named(
+        .subcommand(workload(GridArgs::augment_args(RunArgs::augment_args(named(
             "run",
             "Measure the workload and print a report",
             RUN_EXAMPLE,
-        )))?)
+        ))))?)
         .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
         .subcommand(
             named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
@@ -299,6 +332,43 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
                 .subcommand(
                     named("show", "Print a workload's file", "Example:\n  oltpbench workloads show oltp_read_only")
                         .arg(clap::Arg::new("name").value_name("NAME").required(true).help("Name of a workload")),
+                ),
+        )
+        .subcommand(
+            named("compare", "Hold saved runs against a published figure", COMPARE_EXAMPLE)
+                .arg(
+                    clap::Arg::new("files")
+                        .value_name("FILE")
+                        .required(true)
+                        .num_args(1..)
+                        .value_parser(clap::value_parser!(PathBuf))
+                        .help("Reports of `run --json`, or a folder of them"),
+                )
+                .arg(
+                    clap::Arg::new("published")
+                        .long("published")
+                        .value_name("NAME")
+                        .required(true)
+                        .help("A run of `oltpbench published list`"),
+                ),
+        )
+        .subcommand(
+            named("published", "List published figures, or show one with its set-up and source", PUBLISHED_EXAMPLE)
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommand(named("list", "List the published figures", "Example:\n  oltpbench published list"))
+                .subcommand(
+                    named(
+                        "show",
+                        "Show one with all that is known of it",
+                        "Example:\n  oltpbench published show aurora-2015/read",
+                    )
+                    .arg(
+                        clap::Arg::new("name")
+                            .value_name("NAME")
+                            .required(true)
+                            .help("A name of `oltpbench published list`"),
+                    ),
                 ),
         )
         .subcommand(named(

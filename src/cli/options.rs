@@ -3,6 +3,7 @@
 //! Option names are sysbench 1.0's where it has one, and `-` and `_` are the same in them. A profile changes
 //! defaults before the command line is read, so anything given wins over it.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::env::VarError;
 use std::io::ErrorKind;
@@ -100,6 +101,74 @@ pub(super) struct TargetArgs {
     /// Statement that each connection begins with; may be given several times. Reports show none of what it has in quotes
     #[arg(long, value_name = "SQL")]
     init_sql: Vec<String>,
+    /// What was answered to --ask-password.
+    #[arg(skip)]
+    asked: OnceCell<Secret>,
+}
+
+/// A target of an experiment, as it was given.
+// No `Debug`: the URL may hold a password.
+#[derive(Clone)]
+pub(super) struct NamedUrl {
+    pub(super) name: String,
+    url: String,
+}
+
+/// The message does not repeat the text, which may hold a password.
+fn parse_named_url(text: &str) -> Result<NamedUrl, String> {
+    let (name, url) = text.split_once('=').ok_or("a target is NAME=URL, such as direct=mysql://10.0.0.5/sbtest")?;
+    // It is part of the names of files, and of columns.
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    match (1..=20).contains(&name.len()) && name.chars().all(fits) {
+        true => Ok(NamedUrl { name: name.into(), url: url.into() }),
+        false => Err("a target is NAME=URL; a name has up to 20 letters, digits, `-`, `_` and `.`".into()),
+    }
+}
+
+fn parse_tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("a tag is KEY=VALUE, such as region=europe-west1".into()),
+    }
+}
+
+#[derive(Args, Clone)]
+#[command(next_help_heading = "Experiment")]
+pub(super) struct GridArgs {
+    /// A target and its name, such as direct=mysql://10.0.0.5/sbtest, in place of --url; may be given several times
+    #[arg(long, value_name = "NAME=URL", value_parser = parse_named_url, conflicts_with_all = ["url", "host", "port", "user", "database", "socket"])]
+    pub(super) target: Vec<NamedUrl>,
+    /// How often each combination of target, threads and rate is measured; each repeat has an order of its own
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
+    pub(super) repeat: Option<u32>,
+    /// New folder for the experiment's reports [default: named after the time]
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Go on with the experiment in DIR, which the same command began
+    #[arg(long, value_name = "DIR", conflicts_with = "dir")]
+    pub(super) resume: Option<PathBuf>,
+    /// Name of the run or experiment, for reports
+    #[arg(long, value_name = "TEXT")]
+    pub(super) name: Option<String>,
+    /// Something to tell runs apart by, such as region=europe-west1, for reports; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_tag)]
+    tag: Vec<(String, String)>,
+}
+
+impl GridArgs {
+    /// Whether this is an experiment in place of a run by itself.
+    pub(super) fn is_experiment(&self, args: &RunArgs) -> bool {
+        let several = args.threads.len() > 1 || args.rate.len() > 1 || !self.target.is_empty();
+        several || self.repeat.is_some() || self.dir.is_some() || self.resume.is_some()
+    }
+
+    pub(super) fn tags(&self) -> Result<BTreeMap<String, String>, CliError> {
+        let tags: BTreeMap<String, String> = self.tag.iter().cloned().collect();
+        match tags.len() == self.tag.len() {
+            true => Ok(tags),
+            false => Err(CliError::usage("--tag has a key more than once; give each once")),
+        }
+    }
 }
 
 fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
@@ -133,11 +202,40 @@ impl TargetArgs {
     /// The target, and whether it was chosen by default. Only a command that runs statements has a time for them.
     pub(super) fn address(&self, statement_timeout: Option<Duration>) -> Result<(TargetAddress, bool), CliError> {
         let (address, by_default) = self.place()?;
+        Ok((self.completed(address, statement_timeout)?, by_default))
+    }
+
+    /// The targets of an experiment. What is only for MySQL is for those that are, and of no use if none is.
+    pub(super) fn addresses(
+        &self,
+        targets: &[NamedUrl],
+        statement_timeout: Option<Duration>,
+    ) -> Result<Vec<TargetAddress>, CliError> {
+        let parsed = |target: &NamedUrl| {
+            warn_of_visible_password(&target.url, "--target");
+            TargetAddress::parse(&target.url)
+                .map_err(|error| CliError::usage(format!("--target {}: {error}", target.name)))
+        };
+        let addresses = targets.iter().map(parsed).collect::<Result<Vec<_>, _>>()?;
+        let is_mysql = |address: &TargetAddress| matches!(address, TargetAddress::MySql(_));
+        let any_mysql = addresses.iter().any(is_mysql);
+        let complete = |address| match any_mysql && !is_mysql(&address) {
+            true => Ok(address),
+            false => self.completed(address, statement_timeout),
+        };
+        addresses.into_iter().map(complete).collect()
+    }
+
+    fn completed(
+        &self,
+        address: TargetAddress,
+        statement_timeout: Option<Duration>,
+    ) -> Result<TargetAddress, CliError> {
         match self.with_secrets(address, statement_timeout.is_some())? {
             TargetAddress::MySql(mysql) => {
-                Ok((TargetAddress::MySql(Box::new(MySqlAddress { statement_timeout, ..*mysql })), by_default))
+                Ok(TargetAddress::MySql(Box::new(MySqlAddress { statement_timeout, ..*mysql })))
             }
-            address => Ok((address, by_default)),
+            address => Ok(address),
         }
     }
 
@@ -150,7 +248,7 @@ impl TargetArgs {
             || self.socket.is_some();
         let parsed = |url: &str| TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()));
         if let Some(url) = &self.url {
-            warn_of_visible_password(url);
+            warn_of_visible_password(url, "--url");
             return Ok((parsed(url)?, false));
         }
         if by_parts {
@@ -201,7 +299,7 @@ impl TargetArgs {
         } else if let Some(file) = &self.password_file {
             mysql.password = Some(read_password(file)?);
         } else if self.ask_password {
-            mysql.password = Some(ask_password(&mysql.user)?);
+            mysql.password = Some(self.asked_password(&mysql.user)?);
         } else if mysql.password.is_none() {
             mysql.password = variable("OLTPBENCH_PASSWORD")?.map(Secret::new);
         }
@@ -220,6 +318,17 @@ impl TargetArgs {
 const PASSWORD_TTL: Duration = Duration::from_secs(600);
 
 impl TargetArgs {
+    /// The password of --ask-password, which is asked for once and is that of all targets.
+    fn asked_password(&self, user: &str) -> Result<Secret, CliError> {
+        match self.asked.get() {
+            Some(password) => Ok(password.clone()),
+            None => {
+                let password = ask_password(user)?;
+                Ok(self.asked.get_or_init(|| password).clone())
+            }
+        }
+    }
+
     /// The command that prints the password, which must come from nowhere else.
     fn only_source(&self, command: &str, in_url: bool) -> Result<PasswordCommand, CliError> {
         let other = match (in_url, variable("OLTPBENCH_PASSWORD")?) {
@@ -276,9 +385,11 @@ impl TargetArgs {
 }
 
 /// Command lines can be read by every user of the machine.
-fn warn_of_visible_password(url: &str) {
+fn warn_of_visible_password(url: &str, option: &str) {
     if url::Url::parse(url).is_ok_and(|url| url.password().is_some()) {
-        super::show_error("Note: other users of this machine see the password in --url; OLTPBENCH_PASSWORD hides it.");
+        super::show_error(format_args!(
+            "Note: other users of this machine see the password in {option}; OLTPBENCH_PASSWORD hides it."
+        ));
     }
 }
 
@@ -393,9 +504,9 @@ pub(super) enum PsMode {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Run")]
 pub(super) struct RunArgs {
-    /// Number of connections, each with a thread of its own
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N")]
-    pub(super) threads: u32,
+    /// Number of connections, each with a thread of its own; several, such as 1,8,64, are runs of an experiment
+    #[arg(long, default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N,...")]
+    pub(super) threads: Vec<u32>,
     /// Number of connections that are being opened at any moment
     #[arg(long, default_value_t = CONNECT_CONCURRENCY, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     connect_concurrency: u32,
@@ -406,9 +517,10 @@ pub(super) struct RunArgs {
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "N")]
     events: u64,
     /// Open loop: transactions a second, such as 1000 or 0.5, which are due whether the server keeps up or not; 0 is the
-    /// closed loop, in which each connection begins its next transaction when the last one ended
-    #[arg(long, default_value = "0", value_parser = parse_rate, value_name = "N")]
-    rate: f64,
+    /// closed loop, in which each connection begins its next transaction when the last one ended. Several are runs of an
+    /// experiment
+    #[arg(long, default_value = "0", value_delimiter = ',', value_parser = parse_rate, value_name = "N,...")]
+    pub(super) rate: Vec<f64>,
     /// Open loop of several rates, one after another, such as 1000:30s,2000:30s; also sets --time
     #[arg(long, value_parser = parse_rate_step, value_delimiter = ',', value_name = "RATE:TIME,...")]
     rate_steps: Vec<(f64, Duration)>,
@@ -449,6 +561,10 @@ pub(super) struct RunArgs {
     /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(CODES), hide_possible_values = true, value_name = "LIST")]
     pub(super) fail_on: Vec<String>,
+    /// Check each row that is read, and after the run all rows, against what `prepare` and this run's writes put there;
+    /// SEED is that of `prepare --rand-seed`. It costs client CPU and memory: docs/validation.md
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "SEED")]
+    pub(super) validate: Option<u64>,
     /// Seconds to wait for transactions in flight once the time is over
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     forced_shutdown: Duration,
@@ -482,13 +598,13 @@ const SERIES_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) const LONGEST_OUTAGE: Duration = Duration::from_secs(180);
 
 impl RunArgs {
-    /// `matches` tells what was given from what is a default.
-    pub(super) fn spec(&self, seed: u64, matches: &ArgMatches) -> Result<RunSpec, CliError> {
+    /// The run of one of the numbers of threads and one of the rates. `matches` tells what was given from what is a default.
+    pub(super) fn spec(&self, threads: u32, rate: f64, seed: u64, matches: &ArgMatches) -> Result<RunSpec, CliError> {
         Ok(RunSpec {
-            threads: self.threads,
+            threads,
             time: self.length(matches)?,
             events: Some(self.events).filter(|&events| events > 0),
-            open_loop: self.open_loop()?,
+            open_loop: self.open_loop(rate)?,
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             server_interval: self.server_interval,
@@ -518,9 +634,18 @@ impl RunArgs {
         Ok(Some(sum))
     }
 
-    fn open_loop(&self) -> Result<Option<OpenLoop>, CliError> {
+    /// The most connections that any of the runs opens.
+    pub(super) fn most_threads(&self) -> u32 {
+        self.threads.iter().copied().max().unwrap_or(1)
+    }
+
+    fn open_loop(&self, rate: f64) -> Result<Option<OpenLoop>, CliError> {
         let refused = |message: &str| Err(CliError::usage(message));
-        if self.rate == 0.0 && self.rate_steps.is_empty() {
+        let is_closed = rate == 0.0 && self.rate_steps.is_empty();
+        if is_closed && self.rate.iter().any(|&rate| rate > 0.0) {
+            return Ok(None);
+        }
+        if is_closed {
             let useless = [
                 ("--arrival", self.arrival.is_some()),
                 ("--overload", self.overload.is_some()),
@@ -531,7 +656,7 @@ impl RunArgs {
                 None => Ok(None),
             };
         }
-        if self.rate > 0.0 && !self.rate_steps.is_empty() {
+        if rate > 0.0 && !self.rate_steps.is_empty() {
             return refused("--rate and --rate-steps exclude each other; leave --rate out");
         }
         match (self.overload, self.max_lateness) {
@@ -539,7 +664,7 @@ impl RunArgs {
             (None | Some(Overload::Queue), Some(_)) => return refused("--max-lateness needs --overload shed"),
             _ => {}
         }
-        let mut steps = vec![Step { start: Duration::ZERO, rate: self.rate }];
+        let mut steps = vec![Step { start: Duration::ZERO, rate }];
         if !self.rate_steps.is_empty() {
             let mut start = Duration::ZERO;
             let step = |&(rate, length): &(f64, Duration)| {
@@ -782,8 +907,8 @@ impl Choice {
         options.filter(|option| !option.of_prepare_only || option.source == "command line").collect()
     }
 
-    /// The profile, and what the command line changed of it.
-    pub(super) fn reported_profile(&self, matches: &ArgMatches) -> Option<report::Profile> {
+    /// The profile, and what the command line changed of it in a run of so many threads.
+    pub(super) fn reported_profile(&self, matches: &ArgMatches, threads: u32) -> Option<report::Profile> {
         let profile = self.profile?;
         let changed = profile.values.iter().filter_map(|(option, profile_value)| {
             let id = [option.replace('-', "_"), knob_id(&option.replace('-', "_"))]
@@ -795,7 +920,7 @@ impl Choice {
             // A switch has several spellings, such as `off` and `no`, so its value is compared, not its text.
             let parsed = matches.try_get_one::<OptionValue>(&id).ok().flatten().map(OptionValue::to_string);
             let raw = matches.get_raw(&id)?.next().map(|raw| raw.to_string_lossy().into_owned());
-            let value = parsed.or(raw)?;
+            let value = if *option == "threads" { threads.to_string() } else { parsed.or(raw)? };
             (value != *profile_value).then(|| report::ProfileChange {
                 option: option.replace('-', "_"),
                 value,

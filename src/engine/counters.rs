@@ -27,6 +27,7 @@ pub(super) struct Reader {
     /// must cost the counters and not the run.
     may_log_in: AtomicBool,
     logged_in: AtomicBool,
+    done: AtomicBool,
     stop: AtomicBool,
 }
 
@@ -37,6 +38,14 @@ impl Reader {
         let since = Instant::now();
         while !self.logged_in.load(Ordering::Relaxed) && since.elapsed() < GRACE && !interrupted.load(Ordering::Relaxed)
         {
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits until the last reading was made or has failed, but not for long.
+    pub(super) fn wait_for_last_reading(&self) {
+        let since = Instant::now();
+        while !self.done.load(Ordering::Relaxed) && since.elapsed() < GRACE {
             std::thread::sleep(LOOK);
         }
     }
@@ -64,7 +73,11 @@ pub(super) fn beside<T: Sync + Send, R>(
     std::thread::scope(|scope| {
         let stop = StopOnDrop(&reader);
         let thread = std::thread::Builder::new().name("server-counters".into());
-        let read = || over_window(server, pace, shared, &reader).unwrap_or_else(Counters::Unknown);
+        let read = || {
+            let counters = over_window(server, pace, shared, &reader).unwrap_or_else(Counters::Unknown);
+            reader.done.store(true, Ordering::Relaxed);
+            counters
+        };
         let thread = match thread.spawn_scoped(scope, read) {
             Ok(thread) => thread,
             Err(error) => {
@@ -72,10 +85,6 @@ pub(super) fn beside<T: Sync + Send, R>(
             }
         };
         let done = work(Some(&reader));
-        let ended = Instant::now();
-        while shared.recorder.get().is_some() && !thread.is_finished() && ended.elapsed() < GRACE {
-            std::thread::sleep(LOOK);
-        }
         drop(stop);
         let counters = thread.join().unwrap_or_else(|_| Counters::Unknown("reading them failed".into()));
         (done, Some(counters))

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::tables::{Table, existing, key_column, missing, not_counted, of_another, query, tables, views, wrong_ids};
 use super::{EngineError, Observer, UNCHANGED, descriptors, refuse};
 use crate::target::bulk::{Bulk, Loader};
-use crate::target::{Control, Database, Dialect, Fault};
+use crate::target::{Control, Database, Dialect, Fault, FaultClass};
 use crate::workload::plan::{Build, Index, Plan};
 
 /// Multi-row INSERTs are cut below this size, and below what the server accepts.
@@ -61,11 +61,12 @@ pub fn prepare(
     refuse_existing(control.as_mut(), dialect, plan)?;
     let limit = control.max_statement_bytes()?.min(STATEMENT_BYTES).saturating_sub(STATEMENT_MARGIN);
     drop(control);
-    let mut crew =
-        Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted, left: INCOMPLETE };
+    let (loaders, changed) = (database.loaders(threads.max(1)), AtomicBool::new(false));
+    let mut crew = Crew { database, loaders, observer, interrupted, changed: &changed, left: INCOMPLETE };
 
     let tables = tables(plan);
-    crew.each("Creating tables", "tables", &tables, |control, table| create_table(control, dialect, table))?;
+    let create = |control: &mut dyn Control, table: &Table<'_>| create_table(control, dialect, table, &changed);
+    crew.each("Creating tables", "tables", &tables, create)?;
     let segments = segments(&tables, crew.loaders);
     let rows = |segment: &Segment<'_>| segment.last + 1 - segment.first;
     let bulk = if segments.is_empty() { Bulk::Insert } else { database.bulk(interrupted)? };
@@ -77,7 +78,7 @@ pub fn prepare(
     let indexes = indexes(&tables, Build::AfterLoad);
     crew.each("Building indexes", "indexes", &indexes, |control, (table, index)| {
         let sql = dialect.create_index(table.set, index, table.number);
-        run(control, &sql, || format!("building index {} on {}", index.name(table.number), table.name()))
+        change(control, &sql, &changed, || format!("building index {} on {}", index.name(table.number), table.name()))
     })?;
     crew.each("Analyzing tables", "tables", &tables, |control, table| analyze(control, dialect, table))?;
     crew.each("Verifying tables", "tables", &tables, |control, table| verify(control, table))?;
@@ -97,7 +98,8 @@ pub fn prewarm(
     let dialect = database.dialect();
     refuse(missing(database.control(interrupted)?.as_mut(), dialect, plan)?)?;
     let tables = tables(plan);
-    let mut crew = Crew { database, loaders: threads.max(1), observer, interrupted, left: UNCHANGED };
+    let (loaders, changed) = (threads.max(1), AtomicBool::new(false));
+    let mut crew = Crew { database, loaders, observer, interrupted, changed: &changed, left: UNCHANGED };
     crew.each("Reading tables", "tables", &tables, |control, table| {
         query(control, &dialect.read_rows(table.set, table.number), || format!("reading {}", table.name()))?;
         for index in &table.set.indexes {
@@ -127,9 +129,11 @@ pub fn cleanup(
     drop(control);
     let tables: Vec<Table<'_>> =
         tables(plan).into_iter().filter(|table| existing.contains_key(&table.name())).collect();
-    let mut crew = Crew { database, loaders: database.loaders(threads.max(1)), observer, interrupted, left: SOME_LEFT };
+    let (loaders, changed) = (database.loaders(threads.max(1)), AtomicBool::new(false));
+    let mut crew = Crew { database, loaders, observer, interrupted, changed: &changed, left: SOME_LEFT };
     crew.each("Dropping tables", "tables", &tables, |control, table| {
-        run(control, &dialect.drop_table(table.set, table.number), || format!("dropping {}", table.name()))
+        let sql = dialect.drop_table(table.set, table.number);
+        change(control, &sql, &changed, || format!("dropping {}", table.name()))
     })?;
     Ok(tables.len() as u64)
 }
@@ -149,7 +153,9 @@ struct Crew<'a> {
     loaders: u32,
     observer: &'a mut dyn Observer,
     interrupted: &'a AtomicBool,
-    /// What an interruption or an error leaves behind.
+    /// Whether the database is no longer as it was.
+    changed: &'a AtomicBool,
+    /// What an interruption or an error leaves behind once it is not.
     left: &'static str,
 }
 
@@ -235,13 +241,14 @@ impl<'a> Crew<'a> {
                 std::thread::park_timeout(LOOK);
             }
         });
+        let left = if self.changed.load(Ordering::Relaxed) { self.left } else { UNCHANGED };
         match step.error.into_inner().unwrap_or_else(PoisonError::into_inner) {
             None if !self.interrupted.load(Ordering::Relaxed) => Ok(()),
             None | Some(EngineError::Interrupted { .. }) => {
-                Err(EngineError::Interrupted { step: name.to_lowercase(), left: self.left })
+                Err(EngineError::Interrupted { step: name.to_lowercase(), left })
             }
-            Some(error) if self.left == UNCHANGED => Err(error),
-            Some(error) => Err(EngineError::Leaving { error: Box::new(error), left: self.left }),
+            Some(error) if left == UNCHANGED => Err(error),
+            Some(error) => Err(EngineError::Leaving { error: Box::new(error), left }),
         }
     }
 }
@@ -292,14 +299,19 @@ fn segments<'a>(tables: &[Table<'a>], loaders: u32) -> Vec<Segment<'a>> {
     tables.iter().flat_map(cut).collect()
 }
 
-fn create_table(control: &mut dyn Control, dialect: Dialect, table: &Table<'_>) -> Result<(), EngineError> {
+fn create_table(
+    control: &mut dyn Control,
+    dialect: Dialect,
+    table: &Table<'_>,
+    changed: &AtomicBool,
+) -> Result<(), EngineError> {
     let what = || format!("creating table {}", table.name());
-    run(control, &dialect.create_table(table.set, table.number), what)?;
+    change(control, &dialect.create_table(table.set, table.number), changed, what)?;
     if let Some(sql) = dialect.create_key(table.set, table.number) {
-        run(control, &sql, what)?;
+        change(control, &sql, changed, what)?;
     }
     for index in table.set.indexes.iter().filter(|index| index.build == Build::BeforeLoad) {
-        run(control, &dialect.create_index(table.set, index, table.number), what)?;
+        change(control, &dialect.create_index(table.set, index, table.number), changed, what)?;
     }
     Ok(())
 }
@@ -392,6 +404,18 @@ fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> 
     }
 }
 
-fn run(control: &mut dyn Control, sql: &str, what: impl Fn() -> String) -> Result<(), EngineError> {
-    control.run(sql).map(drop).map_err(|fault| EngineError::while_doing(what(), fault))
+/// Changes the database, and sets `changed` if it did. A statement that was refused by its code did nothing; whether one did
+/// whose answer did not come, nobody knows.
+fn change(
+    control: &mut dyn Control,
+    sql: &str,
+    changed: &AtomicBool,
+    what: impl Fn() -> String,
+) -> Result<(), EngineError> {
+    let done = control.run(sql);
+    let refused = |fault: &Fault| fault.code != 0 && fault.class != FaultClass::ConnectionLost;
+    if !done.as_ref().is_err_and(refused) {
+        changed.store(true, Ordering::Relaxed);
+    }
+    done.map(drop).map_err(|fault| EngineError::while_doing(what(), fault))
 }

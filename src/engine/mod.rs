@@ -1,5 +1,6 @@
 //! Runs things: the measurement, and what prepares and removes its data.
 //!
+//! * [`grid`]: which runs an experiment has, and in what order.
 //! * [`run`]: one measurement, from connecting to draining.
 //! * [`worker`]: the loop of one connection.
 //! * [`schedule`]: when a transaction is due, and which one is next.
@@ -10,6 +11,7 @@
 //! * [`load`]: prepare, prewarm, cleanup.
 //! * [`tables`]: a plan's tables as they are in a database, and whether they suit a run.
 //! * [`check`]: what would go wrong with a run.
+//! * [`validate`]: whether what is read is what was written.
 //!
 //! Imports `target`, `workload`, `metrics` and `spec`. Must not import: `report`, `cli`; it prints nothing, but tells
 //! an [`Observer`].
@@ -18,11 +20,13 @@ pub mod check;
 mod counters;
 mod descriptors;
 mod digests;
+pub mod grid;
 pub mod load;
 pub mod run;
 mod schedule;
 mod sent;
 mod tables;
+pub mod validate;
 mod worker;
 
 use std::time::Duration;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::schedule::{Progress, Schedule, Tickets};
 use super::sent::Sent;
+use super::validate::Validator;
 use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
@@ -32,6 +33,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 /// Below this many failed transactions an error rate says nothing, unless nothing succeeded for `HOPELESS`.
 const FEWEST_FAILURES: u64 = 10;
 const HOPELESS: Duration = Duration::from_secs(5);
+/// How long a run waits at its end for its sessions to be closed.
+const LONGEST_CLOSE: Duration = Duration::from_secs(1);
 /// A worker's stack: the deepest call is a database driver's.
 const STACK_BYTES: usize = 512 << 10;
 
@@ -56,11 +59,28 @@ impl Gate {
     }
 }
 
+/// What workers pass on their way.
+#[derive(Default)]
+struct Gates {
+    start: Gate,
+    /// Sessions stay open until the server's counters were read: MariaDB adds up those of its connections while they go,
+    /// and may leave one out or count it twice.
+    close: Gate,
+}
+
 /// What a worker tells the coordinator.
 enum Event {
-    Connected { took: Duration, encryption: Option<String> },
+    Connected {
+        took: Duration,
+        encryption: Option<String>,
+    },
     ConnectFailed(Fault),
-    Ended { panicked: bool },
+    /// It plays no more, and keeps its session.
+    Ended {
+        panicked: bool,
+    },
+    /// Its session is closed, too.
+    Closed,
 }
 
 /// Why a run ended.
@@ -73,13 +93,14 @@ pub enum Ending {
     ServerLost,
 }
 
-/// Measures `plan` on `target`; `server` is where its counters can be read. `interrupted` is looked at throughout; once it
-/// is set the run ends with what it has.
+/// Measures `plan` on `target`; `server` is where its counters can be read, and `validator` looks at all rows if there is
+/// one. `interrupted` is looked at throughout; once it is set the run ends with what it has.
 pub fn run<T: Target>(
     target: T,
     plan: Arc<Plan>,
     spec: &RunSpec,
     server: Option<&dyn Database>,
+    validator: Option<&Arc<Validator>>,
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
@@ -103,6 +124,7 @@ pub fn run<T: Target>(
         lost: AtomicU64::new(0),
         reconnects: AtomicU64::new(0),
         recorder: OnceLock::new(),
+        validator: validator.map(Arc::clone),
     });
     let measure = |reader: Option<&counters::Reader>| connect_and_measure(&shared, spec, reader, observer, interrupted);
     let (measured, server) = counters::beside(server, spec.server_interval, &shared, measure);
@@ -122,13 +144,13 @@ fn connect_and_measure<T: Target>(
     observer: &mut dyn Observer,
     interrupted: &AtomicBool,
 ) -> Result<(Measurement, Ending), EngineError> {
-    let gate = Arc::new(Gate::default());
+    let gates = Arc::new(Gates::default());
     let (sender, events) = channel();
-    let spawn = |number| spawn_worker(shared, &gate, number, sender.clone());
+    let spawn = |number| spawn_worker(shared, &gates, number, sender.clone());
     let connects = match connect_all(spec, spawn, &events, observer, interrupted) {
         Ok(connects) => connects,
         Err(error) => {
-            gate.decide(false);
+            gates.start.decide(false);
             return Err(error);
         }
     };
@@ -139,7 +161,7 @@ fn connect_and_measure<T: Target>(
     }
     observer.started(spec);
     let count = (2 * std::thread::available_parallelism().map_or(1, |cores| cores.get())).min(spec.threads as usize);
-    let shards = Shards::new(count, shared.plan.statements.len() + 2);
+    let shards = Shards::new(count, worker::latency_kinds(&shared.plan));
     // The window begins now, so nothing slow may come between this and the gate.
     let started_at = SystemTime::now() + spec.warmup_time;
     let start_ns = shared.clock.now_ns() + nanos(spec.warmup_time);
@@ -147,8 +169,25 @@ fn connect_and_measure<T: Target>(
     let window = Window::new(start_ns, end_ns, nanos(spec.interval).max(1));
     // Nobody else sets it, so this cannot fail.
     let _ = shared.recorder.set(Recorder::new(window, shards, spec.threads));
-    gate.decide(true);
-    Ok(Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted))
+    gates.start.decide(true);
+    let measured = Coordinator::new(shared, spec, &events, started_at, connects).measure(observer, interrupted);
+    if let Some(counters) = counters {
+        counters.wait_for_last_reading();
+    }
+    gates.close.decide(true);
+    let open = spec.threads - measured.0.unfinished;
+    wait_for_close(open, &events);
+    Ok(measured)
+}
+
+/// Waits until sessions are closed as they should be, which a server sees, but not for a server that hangs.
+fn wait_for_close(mut open: u32, events: &Receiver<Event>) {
+    let since = Instant::now();
+    while open > 0
+        && let Ok(event) = events.recv_timeout(LONGEST_CLOSE.saturating_sub(since.elapsed()))
+    {
+        open -= u32::from(matches!(event, Event::Closed));
+    }
 }
 
 /// How the connections of a run came about.
@@ -189,7 +228,7 @@ fn connect_all(
             Ok(Event::ConnectFailed(fault)) => {
                 return Err(EngineError::Connect { connected, threads, fault });
             }
-            Ok(Event::Ended { .. }) => return Err(EngineError::WorkerDied),
+            Ok(Event::Ended { .. } | Event::Closed) => return Err(EngineError::WorkerDied),
             Err(_) => {}
         }
         observer.connecting(connected, threads);
@@ -202,22 +241,25 @@ fn connect_all(
 
 fn spawn_worker<T: Target>(
     shared: &Arc<Shared<T>>,
-    gate: &Arc<Gate>,
+    gates: &Arc<Gates>,
     number: u32,
     sender: Sender<Event>,
 ) -> Result<Thread, EngineError> {
-    let (shared, gate) = (Arc::clone(shared), Arc::clone(gate));
+    let (shared, gates) = (Arc::clone(shared), Arc::clone(gates));
     let body = move || {
         // Sent even when the thread panics, so that the coordinator never waits for it.
-        let _ended = OnDrop(sender.clone());
+        let _closed = OnDrop(sender.clone(), || Event::Closed);
+        let ended = OnDrop(sender.clone(), || Event::Ended { panicked: std::thread::panicking() });
         let began = Instant::now();
         match shared.target.connect() {
             Ok(session) => {
                 let connected = Event::Connected { took: began.elapsed(), encryption: session.encryption() };
                 // The receiver lives as long as the run; if it is gone nobody needs the message.
                 let _ = sender.send(connected);
-                if gate.wait() {
-                    Worker::new(&shared, number, session).work();
+                if gates.start.wait() {
+                    let _session = Worker::new(&shared, number, session).work();
+                    drop(ended);
+                    gates.close.wait();
                 }
             }
             Err(fault) => {
@@ -229,11 +271,11 @@ fn spawn_worker<T: Target>(
     builder.spawn(body).map(|worker| worker.thread().clone()).map_err(|source| EngineError::Thread { number, source })
 }
 
-struct OnDrop(Sender<Event>);
+struct OnDrop(Sender<Event>, fn() -> Event);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {
-        let _ = self.0.send(Event::Ended { panicked: std::thread::panicking() });
+        let _ = self.0.send(self.1());
     }
 }
 
@@ -482,6 +524,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             confidence: Confidence::of(&series.blocks),
             client,
             server: None,
+            validation: None,
         }
     }
 }
@@ -496,7 +539,9 @@ fn found_nothing<T>(shared: &Shared<T>) -> Vec<FoundNothing> {
     each.filter(|statement| statement.count > 0).collect()
 }
 
-fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementLatency> {
+fn statement_latencies(plan: &Plan, mut latencies: Vec<Histogram>) -> Vec<StatementLatency> {
+    let mut first_parts = latencies.split_off(worker::first_part_index(plan, 0).min(latencies.len())).into_iter();
+    // BEGIN and COMMIT, which come after the plan's statements, have none.
     let name = |(index, latency): (usize, Histogram)| StatementLatency {
         name: worker::statement_name(plan, index).to_string(),
         kind: match plan.statements.get(index).map(|statement| statement.kind) {
@@ -505,6 +550,7 @@ fn statement_latencies(plan: &Plan, latencies: Vec<Histogram>) -> Vec<StatementL
             Some(Kind::Other) | None => "other",
         },
         latency,
+        first_part: first_parts.next().filter(|first_part| !first_part.is_empty()),
     };
     latencies.into_iter().enumerate().map(name).filter(|statement| !statement.latency.is_empty()).collect()
 }
@@ -636,7 +682,7 @@ mod tests {
         let settings = Settings { options: Default::default(), threads: 4, random: RandomSettings::default() };
         let plan = Workload::load(name).unwrap().compile(&settings).unwrap();
         let target = Failing { good: 50, then, gone: Arc::default() };
-        run(target, Arc::new(plan), spec, None, &mut Silent, &AtomicBool::new(false)).unwrap()
+        run(target, Arc::new(plan), spec, None, None, &mut Silent, &AtomicBool::new(false)).unwrap()
     }
 
     fn sum(series: &[Interval]) -> u64 {

@@ -37,7 +37,7 @@ pub(super) fn key_column(set: &TableSet) -> &str {
     }
 }
 
-/// Those that exist, by name, with their columns.
+/// Those that exist, by name, with their columns as far as this user may see them.
 pub(super) fn existing(
     control: &mut dyn Control,
     dialect: Dialect,
@@ -46,8 +46,8 @@ pub(super) fn existing(
     let mut found: HashMap<String, Vec<String>> = HashMap::new();
     for chunk in tables(plan).chunks(TABLES_PER_QUERY) {
         for row in query(control, &dialect.existing_columns(&names(chunk)), || "listing tables".into())? {
-            if let [Some(table), Some(column)] = row.as_slice() {
-                found.entry(table.clone()).or_default().push(column.clone());
+            if let [Some(table), column, ..] = row.as_slice() {
+                found.entry(table.clone()).or_default().extend(column.clone());
             }
         }
     }
@@ -107,6 +107,14 @@ pub(super) fn missing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) 
 pub(super) fn of_another(plan: &Plan, found: &HashMap<String, Vec<String>>) -> Option<Check> {
     tables(plan).iter().find_map(|table| {
         let there = found.get(&table.name())?;
+        if there.is_empty() {
+            return Some(Check::new(
+                Level::Fatal,
+                CODE,
+                format!("table {} is there, but this user may not see its columns", table.name()),
+                "grant SELECT, INSERT, UPDATE, DELETE, CREATE, DROP and INDEX on the database to this user, or use another",
+            ));
+        }
         let wanted: Vec<&str> = table.set.columns.iter().map(|column| column.name.as_str()).collect();
         let same = there.len() == wanted.len() && there.iter().zip(&wanted).all(|(a, b)| a.eq_ignore_ascii_case(b));
         (!same).then(|| {

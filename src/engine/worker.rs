@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::schedule::{Arrivals, Progress, Schedule, Tickets};
 use super::sent::Sent;
+use super::validate::{Checking, Validator};
 use crate::metrics::{Connection, ErrorKey, Outcome, Paced, Recorder, Sample, Statements};
 use crate::spec::IgnoredErrors;
 use crate::target::{Fault, FaultClass, Prepares, Session, Target};
@@ -31,8 +32,12 @@ pub(super) struct Clock(pub(super) Instant);
 
 impl Clock {
     pub(super) fn now_ns(self) -> u64 {
+        self.ns_at(Instant::now())
+    }
+
+    fn ns_at(self, time: Instant) -> u64 {
         // 64 bits of nanoseconds last for 584 years.
-        self.0.elapsed().as_nanos() as u64
+        time.saturating_duration_since(self.0).as_nanos() as u64
     }
 }
 
@@ -76,6 +81,8 @@ pub(super) struct Shared<T> {
     pub(super) reconnects: AtomicU64,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
+    /// `None` for a run that does not look at rows.
+    pub(super) validator: Option<Arc<Validator>>,
 }
 
 impl<T> Shared<T> {
@@ -130,6 +137,7 @@ pub(super) struct Worker<'a, T: Target> {
     pause: Option<Duration>,
     /// For the next sample.
     connection: Connection,
+    checking: Option<Checking<'a>>,
 }
 
 impl<'a, T: Target> Worker<'a, T> {
@@ -140,17 +148,20 @@ impl<'a, T: Target> Worker<'a, T> {
             arrivals: shared.schedule.as_ref().map(|schedule| schedule.arrivals_in(shared.recorder().window())),
             session: Some(session),
             scratch: shared.plan.scratch(),
-            latencies: Vec::with_capacity(shared.plan.calls_per_transaction()),
+            // A call may have two: until its result began to come, and until its end.
+            latencies: Vec::with_capacity(2 * shared.plan.calls_per_transaction()),
             errors: Vec::new(),
             prepares: Prepares::default(),
             away: false,
             overloaded: false,
             pause: None,
             connection: Connection::Unchanged,
+            checking: shared.validator.as_ref().map(|validator| Checking::new(validator, &shared.plan)),
         }
     }
 
-    pub(super) fn work(mut self) {
+    /// Gives the session back, if it was not lost.
+    pub(super) fn work(mut self) -> Option<T::Session> {
         if self.arrivals.is_some() {
             wake_promptly();
         }
@@ -173,6 +184,7 @@ impl<'a, T: Target> Worker<'a, T> {
                 now_ns = self.rest();
             }
         }
+        self.session
     }
 
     /// The next transaction, once it is due; `None` when there is none any more before the window's end.
@@ -217,11 +229,26 @@ impl<'a, T: Target> Worker<'a, T> {
         let (outcome, statements, end_ns) = loop {
             self.latencies.clear();
             let counts = &self.shared.sent[self.number as usize];
-            let mut attempt = Attempt::new(session, plan, counts, &mut self.latencies, self.shared.clock, start_ns);
+            let mut attempt = Attempt {
+                session,
+                plan,
+                counts,
+                latencies: &mut self.latencies,
+                clock: self.shared.clock,
+                now_ns: start_ns,
+                sent: Statements::default(),
+                open: false,
+                current: 0,
+                checking: self.checking.as_mut(),
+                errors: &mut self.errors,
+            };
             let played = plan.play(operation, &mut self.scratch, &mut attempt);
+            if let Some(checking) = &mut attempt.checking {
+                checking.ended(played.is_ok());
+            }
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.now_ns) };
             self.overloaded = fault.class == FaultClass::Overload;
-            lost = attempt.give_up(&fault, &mut self.errors);
+            lost = attempt.give_up(&fault);
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
             failed += sent;
             let again = !lost
@@ -349,7 +376,7 @@ fn wake_promptly() {
 }
 
 /// One try of a transaction: counts what is sent, times each statement, and remembers what was sent last.
-struct Attempt<'a, S> {
+struct Attempt<'a, 'c, S> {
     session: &'a mut S,
     plan: &'a Plan,
     /// Counts of the whole run.
@@ -361,30 +388,11 @@ struct Attempt<'a, S> {
     /// Whether BEGIN was answered and neither COMMIT nor ROLLBACK was.
     open: bool,
     current: usize,
+    checking: Option<&'a mut Checking<'c>>,
+    errors: &'a mut Vec<(ErrorKey, String)>,
 }
 
-impl<'a, S: Session> Attempt<'a, S> {
-    fn new(
-        session: &'a mut S,
-        plan: &'a Plan,
-        counts: &'a Sent,
-        latencies: &'a mut Vec<(u16, u64)>,
-        clock: Clock,
-        now_ns: u64,
-    ) -> Attempt<'a, S> {
-        Attempt {
-            session,
-            plan,
-            counts,
-            latencies,
-            clock,
-            now_ns,
-            sent: Statements::default(),
-            open: false,
-            current: 0,
-        }
-    }
-
+impl<S: Session> Attempt<'_, '_, S> {
     fn answered(&mut self) {
         let now_ns = self.clock.now_ns();
         // A plan has few statements; a u16 keeps the entries small.
@@ -392,15 +400,24 @@ impl<'a, S: Session> Attempt<'a, S> {
         self.now_ns = now_ns;
     }
 
+    /// Looks at the rows that were read. What that takes is part of the transaction's time, and of no statement's.
+    #[cold]
+    fn check(&mut self, call: Call<'_>) {
+        let Some(checking) = &mut self.checking else { return };
+        let statement = statement_name(self.plan, self.current);
+        checking.check(call, |message| self.errors.push((difference(statement), message.to_string())));
+        self.now_ns = self.clock.now_ns();
+    }
+
     /// Notes the error and leaves the transaction by ROLLBACK. Returns whether the session must be replaced.
-    fn give_up(&mut self, fault: &Fault, errors: &mut Vec<(ErrorKey, String)>) -> bool {
-        errors.push(error(statement_name(self.plan, self.current), fault));
+    fn give_up(&mut self, fault: &Fault) -> bool {
+        self.errors.push(error(statement_name(self.plan, self.current), fault));
         let mut lost = fault.class.ends_session();
         if self.open && !lost {
             self.sent.other += 1;
             self.counts.count(rollback_index(self.plan));
             if let Err(fault) = self.session.rollback() {
-                errors.push(error("ROLLBACK", &fault));
+                self.errors.push(error("ROLLBACK", &fault));
                 // A session whose transaction cannot be ended must not go on inside it.
                 lost = true;
             }
@@ -410,7 +427,7 @@ impl<'a, S: Session> Attempt<'a, S> {
     }
 }
 
-impl<S: Session> Player for Attempt<'_, S> {
+impl<S: Session> Player for Attempt<'_, '_, S> {
     type Fault = Fault;
 
     fn begin(&mut self, writes: bool) -> Result<(), Fault> {
@@ -431,8 +448,18 @@ impl<S: Session> Player for Attempt<'_, S> {
             Kind::Other => self.sent.other += 1,
         }
         self.counts.count(self.current);
-        let rows = self.session.execute(call)?;
+        let rows = match &mut self.checking {
+            None => self.session.execute(call)?,
+            Some(checking) => checking.execute(self.session, call)?,
+        };
+        if let Some(time) = self.session.first_part() {
+            let took_ns = self.clock.ns_at(time).saturating_sub(self.now_ns);
+            self.latencies.push((first_part_index(self.plan, self.current) as u16, took_ns));
+        }
         self.answered();
+        if self.checking.is_some() {
+            self.check(call);
+        }
         if rows == Some(0) && self.plan.statements[self.current].kind != Kind::Other {
             self.counts.count(nothing_index(self.plan, self.current));
         }
@@ -459,6 +486,16 @@ pub(super) fn commit_index(plan: &Plan) -> usize {
     plan.statements.len() + 1
 }
 
+/// What the first parts of results took that came in several is timed under the numbers after those.
+pub(super) fn first_part_index(plan: &Plan, statement: usize) -> usize {
+    commit_index(plan) + 1 + statement
+}
+
+/// How many latencies are kept apart.
+pub(super) fn latency_kinds(plan: &Plan) -> usize {
+    first_part_index(plan, plan.statements.len())
+}
+
 /// ROLLBACK is counted, and not timed.
 pub(super) fn rollback_index(plan: &Plan) -> usize {
     plan.statements.len() + 2
@@ -480,6 +517,11 @@ pub(super) fn statement_name(plan: &Plan, index: usize) -> &str {
         0 => "BEGIN",
         _ => "COMMIT",
     }
+}
+
+/// What a row that is not what it must be is counted under.
+fn difference(statement: &str) -> ErrorKey {
+    ErrorKey { code: 0, sqlstate: String::new(), class: "validation", statement: statement.to_string() }
 }
 
 fn error(statement: &str, fault: &Fault) -> (ErrorKey, String) {

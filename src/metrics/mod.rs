@@ -92,6 +92,8 @@ pub struct Tally {
     pub failed_transactions: u64,
     /// Those given up for an error that is no failure.
     pub ignored_transactions: u64,
+    /// How long these two took, all together.
+    pub given_up_ns: u64,
     /// Connections that broke or had to be left, and those that were opened again.
     pub lost_connections: u64,
     pub reconnects: u64,
@@ -114,6 +116,7 @@ impl Tally {
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
         self.ignored_transactions += more.ignored_transactions;
+        self.given_up_ns += more.given_up_ns;
         self.lost_connections += more.lost_connections;
         self.reconnects += more.reconnects;
         self.prepares += more.prepares;
@@ -151,6 +154,8 @@ pub struct StatementLatency {
     pub name: String,
     pub kind: &'static str,
     pub latency: Histogram,
+    /// Until the first part of a result was there, of results that came in several.
+    pub first_part: Option<Histogram>,
 }
 
 /// What an open loop measures beside.
@@ -178,6 +183,32 @@ pub struct FoundNothing {
     pub statement: String,
     pub count: u64,
     pub sent: u64,
+}
+
+/// What was found by looking at what the database gave back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validation {
+    /// Statements whose rows were checked, and those rows.
+    pub reads: u64,
+    pub rows: u64,
+    /// Statements that were not checked, by name.
+    pub unchecked: Vec<String>,
+    /// What was read after the run.
+    pub audited_tables: u64,
+    pub audited_rows: u64,
+    /// Why not all tables were read then.
+    pub unaudited: Option<String>,
+    pub differences: u64,
+    /// The first of them.
+    pub first: Vec<Difference>,
+}
+
+/// One difference between what is there and what was put there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The table, and whether it was met after the run.
+    pub place: String,
+    pub message: String,
 }
 
 /// Everything one run measured.
@@ -219,4 +250,6 @@ pub struct Measurement {
     pub client: client::Usage,
     /// `None` for a target without counters.
     pub server: Option<server::Counters>,
+    /// `None` for a run that was not asked to look.
+    pub validation: Option<Validation>,
 }

@@ -159,6 +159,14 @@ pub struct Sample<'a> {
     pub turned_to_text: bool,
 }
 
+impl Sample<'_> {
+    /// From its begin to its end.
+    fn service_ns(&self) -> u64 {
+        let begun_ns = self.paced.map_or(self.due_ns, |paced| paced.begun_ns);
+        self.end_ns.saturating_sub(begun_ns)
+    }
+}
+
 /// What a shard has collected of one slice.
 struct OpenSlice {
     number: u64,
@@ -228,8 +236,8 @@ impl Shard {
                     if due_inside || sample.paced.is_none() {
                         open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
                     }
-                    if let Some(paced) = sample.paced {
-                        self.service.record(sample.end_ns.saturating_sub(paced.begun_ns));
+                    if sample.paced.is_some() {
+                        self.service.record(sample.service_ns());
                     }
                     for &(statement, latency_ns) in sample.latencies {
                         self.statements[usize::from(statement)].record(latency_ns);
@@ -256,8 +264,12 @@ impl Shard {
             Outcome::Failed => {
                 self.failed += 1;
                 tally.failed_transactions += 1;
+                tally.given_up_ns += sample.service_ns();
             }
-            Outcome::Ignored => tally.ignored_transactions += 1,
+            Outcome::Ignored => {
+                tally.ignored_transactions += 1;
+                tally.given_up_ns += sample.service_ns();
+            }
             Outcome::Nothing => {}
         }
         tally.due_inside += u64::from(due_inside && sample.outcome != Outcome::Nothing);
@@ -576,6 +588,7 @@ mod tests {
         recorder.take(1, |_, tally, response| taken.push((tally.clone(), response.clone())));
         let [(tally, response)] = &taken[..] else { panic!("one slice of one shard") };
         assert_eq!((tally.transactions, tally.failed_transactions, tally.retries), (0, 1, 1));
+        assert_eq!(tally.given_up_ns, 5);
         assert_eq!(tally.statements.queries(), 0);
         assert_eq!(tally.failed_statements.queries(), 5);
         assert_eq!(tally.errors[&key].count, 2);

@@ -7,13 +7,15 @@ use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
 /// The codes of all findings that a run's report may hold. docs/findings.md says what they mean.
-pub const CODES: [&str; 26] = [
+pub const CODES: [&str; 28] = [
     "interrupted",
     "too-many-errors",
     "server-lost",
     "connections-panicked",
     "unfinished",
     "no-transactions",
+    "validation",
+    "validation-incomplete",
     "failed-transactions",
     "ignored-transactions",
     "connections-lost",
@@ -73,6 +75,7 @@ impl Finding {
 pub(super) fn find(report: &RunReport) -> Vec<Finding> {
     let mut findings = Vec::new();
     findings.extend(ending(report));
+    findings.extend(validation(report));
     findings.extend(errors(report));
     findings.extend(ignored(report));
     findings.extend(lost_connections(report));
@@ -273,10 +276,9 @@ fn cut_off_schedule(report: &RunReport) -> Option<Finding> {
 fn cut_off(report: &RunReport) -> Option<Finding> {
     let response = &report.latency_us.response;
     let counts = &report.totals.counts;
-    // Transactions that were given up are in no latency; they are taken to have lasted as long as the others.
-    let ended = response.count + counts.failed_transactions + counts.ignored_transactions;
-    let in_latencies_s = response.mean * ended as f64 / 1e6;
-    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s;
+    // Transactions that were given up are in no latency, and took their part of the connections' time.
+    let in_latencies_s = response.mean * response.count as f64 / 1e6;
+    let available_s = f64::from(report.spec.threads) * report.totals.elapsed_s - counts.given_up_s;
     // Connections that find no event left are idle, lost ones are away, refused ones pause; none of it is cut off.
     if report.open_loop.is_some()
         || report.spec.events.is_some()
@@ -292,7 +294,7 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
         format!(
             "the latencies cover {:.0} % of the connections' time; the rest went into transactions that had not ended when the window closed. By Little's law the mean is {:.1} ms, not {:.1} ms",
             100.0 * in_latencies_s / available_s,
-            1e3 * available_s / ended as f64,
+            1e3 * available_s / response.count as f64,
             response.mean / 1e3
         ),
         "do not quote these latencies; run longer (--time) so that what is cut off becomes small",
@@ -377,6 +379,29 @@ fn ending(report: &RunReport) -> Vec<Finding> {
             "not one transaction ended inside the measured window",
             "run longer (--time), or look at the server",
         ));
+    }
+    findings
+}
+
+/// What the database gave back is not what was put there, or nobody looked at all of it.
+fn validation(report: &RunReport) -> Vec<Finding> {
+    let Some(validation) = &report.validation else { return Vec::new() };
+    let mut findings = Vec::new();
+    if validation.differences > 0 {
+        findings.push(Finding::new(
+            "validation",
+            format!("{} differences between what is there and what was put there", validation.differences),
+            "do not use these figures before you know why: an earlier run or another client that wrote to these tables leaves such rows too, so prepare them anew and repeat the run",
+        ));
+    }
+    let mut left_out: Vec<String> =
+        validation.unaudited.iter().map(|reason| format!("the audit ended early: {reason}")).collect();
+    if !validation.unchecked_statements.is_empty() {
+        left_out
+            .push(format!("statements of which no row was checked: {}", validation.unchecked_statements.join(", ")));
+    }
+    if !left_out.is_empty() {
+        findings.push(Finding::new("validation-incomplete", left_out.join("; "), "what was not looked at may differ"));
     }
     findings
 }

@@ -5,6 +5,7 @@
 //! in, and never holds a password.
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
+//! * [`experiment`]: what a grid of runs is to measure, and what became of them.
 //! * [`findings`]: what a reader must know before believing a run's figures.
 //! * [`saved`]: reports read back from files and folders.
 //! * [`server`]: the server's own counters beside ours.
@@ -13,6 +14,7 @@
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod check;
+pub mod experiment;
 pub mod findings;
 pub mod saved;
 pub mod server;
@@ -88,6 +90,9 @@ pub struct RunReport {
     pub rows_not_found: Vec<RowsNotFound>,
     /// `None` where the target has no counters, or where a finding says why they are not known.
     pub server: Option<Server>,
+    /// What `--validate` found; `None` without it.
+    #[serde(default)]
+    pub validation: Option<Validation>,
     pub findings: Vec<Finding>,
 }
 
@@ -107,8 +112,9 @@ pub enum Status {
 pub struct Cell {
     /// The target's name in the experiment.
     pub target: String,
-    /// The repeat that it belongs to, from 1. All cells of a block were measured before the next block began, in a
-    /// shuffled order, so drift falls on all alike and they may be compared in pairs.
+    /// The repeat that it belongs to, from 1. All cells of a block are measured before the next block begins, in a
+    /// shuffled order, so drift falls on all alike and they may be compared in pairs. A run that failed may have been
+    /// made again later, which `order` tells.
     pub block: u32,
     /// The run's place in the order in which the experiment was done, from 1.
     pub order: u32,
@@ -252,6 +258,9 @@ pub struct Counts {
     pub failed_transactions: u64,
     /// Transactions given up for an error that `ignore_errors` names.
     pub ignored_transactions: u64,
+    /// How long failed and ignored transactions took, all together.
+    #[serde(default)]
+    pub given_up_s: f64,
     /// Statements of attempts that did not commit; not in the counts above.
     pub failed_attempts: FailedAttempts,
     /// Connections that broke or had to be left, and those that were opened again.
@@ -368,6 +377,10 @@ pub struct Statement {
     pub name: String,
     pub kind: String,
     pub latency_us: Latency,
+    /// The same until the first part of a result was there, of those results that took more than one reading of the
+    /// connection's buffer, 16 KiB; `None` without such, and on SQLite.
+    #[serde(default)]
+    pub first_part_us: Option<Latency>,
 }
 
 /// One interval.
@@ -441,6 +454,30 @@ pub struct RowsNotFound {
     pub sent: u64,
 }
 
+/// What the database gave back, held against what was put there; docs/validation.md.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validation {
+    /// Statements whose rows were checked in the whole run, and how many rows those were.
+    pub reads: u64,
+    pub rows: u64,
+    /// Statements of which nothing was checked, by name.
+    pub unchecked_statements: Vec<String>,
+    pub audited_tables: u64,
+    pub audited_rows: u64,
+    /// Why the audit after the run is not of all tables; `None` where it is.
+    pub unaudited: Option<String>,
+    /// All of them, those of reads being in `errors` with class `validation` too.
+    pub differences: u64,
+    /// The first ten.
+    pub first_differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    pub place: String,
+    pub message: String,
+}
+
 /// What the caller knows of a run beside its measurement.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -499,6 +536,7 @@ impl RunReport {
             confidence: Confidence::new(&measurement.confidence),
             rows_not_found: measurement.found_nothing.iter().map(RowsNotFound::new).collect(),
             server: measurement.server.as_ref().and_then(Server::new),
+            validation: measurement.validation.as_ref().map(Validation::new),
             findings: setup.findings,
         };
         report.findings.extend(findings::find(&report));
@@ -513,6 +551,11 @@ impl RunReport {
 }
 
 impl RunReport {
+    /// Between what was read and what was put there.
+    pub fn differences(&self) -> u64 {
+        self.validation.as_ref().map_or(0, |validation| validation.differences)
+    }
+
     /// Share of all transactions of the run that failed, warm-up and drain included: what stops a run.
     fn failure_rate(&self) -> f64 {
         let spans = [&self.warmup, &self.totals.counts, &self.drained];
@@ -572,6 +615,7 @@ impl Counts {
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
             ignored_transactions: tally.ignored_transactions,
+            given_up_s: tally.given_up_ns as f64 / 1e9,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
             lost_connections: tally.lost_connections,
             reconnects: tally.reconnects,
@@ -672,6 +716,7 @@ impl Statement {
             name: statement.name.clone(),
             kind: statement.kind.to_string(),
             latency_us: Latency::new(&statement.latency),
+            first_part_us: statement.first_part.as_ref().map(Latency::new),
         }
     }
 }
@@ -726,6 +771,24 @@ impl Confidence {
 impl RowsNotFound {
     fn new(counted: &FoundNothing) -> RowsNotFound {
         RowsNotFound { statement: counted.statement.clone(), count: counted.count, sent: counted.sent }
+    }
+}
+
+impl Validation {
+    fn new(found: &metrics::Validation) -> Validation {
+        let first = found.first.iter();
+        Validation {
+            reads: found.reads,
+            rows: found.rows,
+            unchecked_statements: found.unchecked.clone(),
+            audited_tables: found.audited_tables,
+            audited_rows: found.audited_rows,
+            unaudited: found.unaudited.clone(),
+            differences: found.differences,
+            first_differences: first
+                .map(|difference| Difference { place: difference.place.clone(), message: difference.message.clone() })
+                .collect(),
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::{RunReport, SCHEMA_VERSION};
 
@@ -24,6 +25,8 @@ pub enum SavedError {
          use the oltpbench that wrote it, or a later one"
     )]
     Version { path: PathBuf, version: u32 },
+    #[error("{path} is no design of an experiment ({reason}); give a folder that `oltpbench run` made for one")]
+    NoExperiment { path: PathBuf, reason: String },
     #[error("{0} holds no report; give a folder with files that run --json wrote")]
     Empty(PathBuf),
 }
@@ -52,6 +55,11 @@ pub fn read(path: &Path) -> Result<Vec<Saved>, SavedError> {
 }
 
 fn read_file(path: &Path) -> Result<Saved, SavedError> {
+    Ok(Saved { path: path.to_path_buf(), report: document(path)? })
+}
+
+/// A document of this version.
+pub(super) fn document<T: DeserializeOwned>(path: &Path) -> Result<T, SavedError> {
     #[derive(Deserialize)]
     struct Versioned {
         schema_version: u32,
@@ -63,7 +71,7 @@ fn read_file(path: &Path) -> Result<Saved, SavedError> {
     if version != SCHEMA_VERSION {
         return Err(SavedError::Version { path: path.to_path_buf(), version });
     }
-    Ok(Saved { path: path.to_path_buf(), report: serde_json::from_slice(&bytes).map_err(not_a_report)? })
+    serde_json::from_slice(&bytes).map_err(not_a_report)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub mod sqlite;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use crate::workload::plan::{Argument, Arguments, Call, Plan};
 
@@ -82,6 +83,9 @@ pub struct Fault {
     pub message: String,
 }
 
+/// The values of a row as text; NULL is `None`.
+pub type Row<'a> = &'a [Option<&'a [u8]>];
+
 /// A connection that plays statements for one worker. It is opened, used and closed on the worker's own thread.
 pub trait Session {
     /// `writes` says whether a statement of the transaction will write.
@@ -89,10 +93,19 @@ pub trait Session {
     /// Sends one statement and reads its result to the end. Gives how many rows it read or wrote, where that is known: of
     /// an UPDATE those that it found, even if they had the new values already.
     fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault>;
+    /// The same with each row that is read shown to `show`, which costs more. A session without rows shows none.
+    fn execute_showing(&mut self, call: Call<'_>, _show: &mut dyn FnMut(Row<'_>)) -> Result<Option<u64>, Fault> {
+        self.execute(call)
+    }
     fn commit(&mut self) -> Result<(), Fault>;
     fn rollback(&mut self) -> Result<(), Fault>;
     /// Version and cipher of TLS; `None` without it.
     fn encryption(&self) -> Option<String> {
+        None
+    }
+    /// When the first part of the last statement's result was there; `None` if it came as a whole, or where that is not
+    /// known.
+    fn first_part(&mut self) -> Option<Instant> {
         None
     }
     /// Moves what was prepared since the last call into `prepares`; nothing for a session that does not tell.

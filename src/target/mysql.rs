@@ -8,6 +8,7 @@
 //! * [`check`]: what a server's answers mean for a run.
 //! * [`connection`]: login, commands and answers over a stream.
 //! * [`wire`], [`response`], [`auth`]: the protocol as pure functions of bytes.
+//! * [`values`]: rows as text, for a run that looks at them.
 //! * [`compress`]: frames between packets and stream; [`password`]: what to log in with.
 //! * [`stream`]: sockets, with or without TLS; [`tls`]: whom it trusts.
 //!
@@ -23,6 +24,7 @@ pub mod response;
 mod session;
 mod stream;
 mod tls;
+mod values;
 pub mod wire;
 
 use std::collections::BTreeMap;

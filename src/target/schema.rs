@@ -105,13 +105,14 @@ impl Dialect {
         }
     }
 
-    /// A query that gives table and name of each column of those tables that exist, in the columns' order. Views count;
-    /// columns that `INSERT INTO t VALUES` and `SELECT *` do not see, such as a key that MySQL adds by itself, do not.
+    /// A query that gives table and name of each column of those tables that exist, in the columns' order, and each table
+    /// once more without a name, since a user may see a table but none of its columns. Views count; columns that
+    /// `INSERT INTO t VALUES` and `SELECT *` do not see, such as a key that MySQL adds by itself, do not.
     pub fn existing_columns(self, names: &[String]) -> String {
         let list = quoted(names);
         match self {
             Dialect::MySql => format!(
-                "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name IN ({list}) AND COALESCE(extra, '') NOT LIKE '%INVISIBLE%' ORDER BY table_name, ordinal_position"
+                "SELECT table_name, column_name, ordinal_position FROM information_schema.columns WHERE table_schema = DATABASE() AND table_name IN ({list}) AND COALESCE(extra, '') NOT LIKE '%INVISIBLE%' UNION ALL SELECT table_name, NULL, 0 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name IN ({list}) ORDER BY 1, 3"
             ),
             Dialect::Sqlite => format!(
                 "SELECT tables.name, columns.name FROM sqlite_master AS tables, pragma_table_info(tables.name) AS columns WHERE tables.type IN ('table', 'view') AND tables.name IN ({list}) ORDER BY tables.name, cid"
@@ -154,6 +155,11 @@ impl Dialect {
                 "SELECT tbl_name, (SELECT group_concat(name) FROM pragma_index_info(indexes.name)) FROM sqlite_master AS indexes WHERE type = 'index' AND tbl_name IN ({list})"
             ),
         }
+    }
+
+    /// A query of all columns of those rows of a table that `rest` picks.
+    pub fn select_rows(set: &TableSet, number: u32, rest: &str) -> String {
+        format!("SELECT {} FROM {} {rest}", column_names(set), set.table_name(number))
     }
 
     /// A query that reads a whole table through its clustered index.

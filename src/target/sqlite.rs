@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteQueryResult, SqliteSynchronous};
-use sqlx::{AssertSqlSafe, ConnectOptions, Row};
+use sqlx::query::Query;
+use sqlx::sqlite::{
+    SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqliteRow, SqliteSynchronous,
+};
+use sqlx::{AssertSqlSafe, ConnectOptions, Row, Sqlite};
 use tokio::runtime::Runtime;
 
 use super::bulk::{Bulk, Loader};
@@ -141,10 +144,38 @@ pub struct SqliteSession {
 }
 
 impl SqliteSession {
+    /// Writes the call's text, if it is to be sent as one.
+    fn sends_text(&mut self, call: &Call<'_>) -> bool {
+        if self.protocol == Protocol::Prepared && self.plan.statements[call.statement].prepared {
+            return false;
+        }
+        let sql = self.plan.sql(call);
+        self.text.clear();
+        render_text(sql, placeholders(sql), call.arguments, Literals::Sqlite, &mut self.text);
+        true
+    }
+
     fn simple(&mut self, sql: &'static str) -> Result<(), Fault> {
         let done = self.runtime.block_on(sqlx::raw_sql(sql).execute(&mut self.connection));
         done.map(drop).map_err(fault)
     }
+}
+
+fn prepared_query(plan: &Plan, call: &Call<'_>) -> Query<'static, Sqlite, SqliteArguments> {
+    let mut query = sqlx::query(AssertSqlSafe(Arc::clone(plan.sql(call))));
+    for argument in call.arguments.iter() {
+        query = match argument {
+            Argument::Int(value) => query.bind(value),
+            Argument::Text(value) => query.bind(value.to_owned()),
+            Argument::Auto => query.bind(None::<i64>),
+        };
+    }
+    query
+}
+
+/// The values of a row, whatever their type.
+fn texts(row: &SqliteRow) -> Result<Vec<Option<String>>, sqlx::Error> {
+    (0..row.len()).map(|column| row.try_get_unchecked(column)).collect()
 }
 
 impl Session for SqliteSession {
@@ -153,26 +184,32 @@ impl Session for SqliteSession {
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault> {
-        let sql = self.plan.sql(&call);
-        let statement = &self.plan.statements[call.statement];
+        let done = match self.sends_text(&call) {
+            true => {
+                let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
+                self.runtime.block_on(query.execute(&mut self.connection))
+            }
+            false => self.runtime.block_on(prepared_query(&self.plan, &call).execute(&mut self.connection)),
+        };
         // After a read it would be what the last write had changed.
-        let written = |done: SqliteQueryResult| (statement.kind == Kind::Write).then(|| done.rows_affected());
-        let prepared = self.protocol == Protocol::Prepared && statement.prepared;
-        if !prepared {
-            self.text.clear();
-            render_text(sql, placeholders(sql), call.arguments, Literals::Sqlite, &mut self.text);
-            let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
-            return self.runtime.block_on(query.execute(&mut self.connection)).map(written).map_err(fault);
+        let writes = self.plan.statements[call.statement].kind == Kind::Write;
+        done.map(|done| writes.then(|| done.rows_affected())).map_err(fault)
+    }
+
+    fn execute_showing(&mut self, call: Call<'_>, show: &mut dyn FnMut(super::Row<'_>)) -> Result<Option<u64>, Fault> {
+        let found = match self.sends_text(&call) {
+            true => {
+                let query = sqlx::raw_sql(AssertSqlSafe(self.text.as_str()));
+                self.runtime.block_on(query.fetch_all(&mut self.connection))
+            }
+            false => self.runtime.block_on(prepared_query(&self.plan, &call).fetch_all(&mut self.connection)),
+        };
+        let rows = found.map_err(fault)?;
+        for row in &rows {
+            let texts = texts(row).map_err(fault)?;
+            show(&texts.iter().map(|text| text.as_ref().map(String::as_bytes)).collect::<Vec<_>>());
         }
-        let mut query = sqlx::query(AssertSqlSafe(Arc::clone(sql)));
-        for argument in call.arguments.iter() {
-            query = match argument {
-                Argument::Int(value) => query.bind(value),
-                Argument::Text(value) => query.bind(value.to_owned()),
-                Argument::Auto => query.bind(None::<i64>),
-            };
-        }
-        self.runtime.block_on(query.execute(&mut self.connection)).map(written).map_err(fault)
+        Ok(Some(rows.len() as u64))
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
@@ -208,8 +245,7 @@ impl Control for SqliteControl<'_> {
         let rows = wait(&self.runtime, self.interrupted, async {
             sqlx::raw_sql(AssertSqlSafe(sql)).fetch_all(&mut self.connection).await.map_err(fault)
         })?;
-        let texts = rows.iter().map(|row| (0..row.len()).map(|column| row.try_get_unchecked(column)).collect());
-        texts.collect::<Result<_, _>>().map_err(fault)
+        rows.iter().map(texts).collect::<Result<_, _>>().map_err(fault)
     }
 
     fn facts(&mut self) -> Result<Facts, Fault> {

@@ -4,6 +4,7 @@
 //! * [`expression`]: the language's small expressions.
 //! * [`compile`]: module and settings become a plan.
 //! * [`plan`]: what one transaction does, ready to be played; the tables.
+//! * [`shape`]: what a statement means for rows, by its text.
 //! * [`values`]: random numbers and texts.
 //!
 //! The language is described in docs/workloads.md. A leaf: must not import any other module of the crate.
@@ -12,6 +13,7 @@ mod compile;
 mod expression;
 mod file;
 pub mod plan;
+pub mod shape;
 mod values;
 
 use std::collections::BTreeMap;

@@ -76,6 +76,8 @@ pub struct Connection<'a> {
     received: Box<[u8]>,
     start: usize,
     end: usize,
+    /// When the first part of the last answer was there, if it came in several.
+    first_part: Option<Instant>,
     /// The packet being built.
     out: Vec<u8>,
     deprecate_eof: bool,
@@ -155,6 +157,7 @@ impl<'a> Connection<'a> {
             received: vec![0; RECEIVE_BYTES].into(),
             start: 0,
             end: 0,
+            first_part: None,
             out: Vec::new(),
             deprecate_eof: false,
             usable: false,
@@ -298,9 +301,14 @@ impl<'a> Connection<'a> {
 
     /// The same for text that is yet to be written: `write` appends it.
     pub fn query_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Answer, Fault> {
+        self.query_into(write, &mut Skip)
+    }
+
+    /// The same with the rows, which are of the text protocol, handed on.
+    pub fn query_into(&mut self, write: impl FnOnce(&mut Vec<u8>), rows: &mut impl Rows) -> Result<Answer, Fault> {
         self.begin(command::QUERY);
         write(&mut self.out);
-        self.answer(Expected::Results, &mut Skip)
+        self.answer(Expected::Results, rows)
     }
 
     /// Sends a LOAD DATA LOCAL, and `data` in place of the file that the server then asks for.
@@ -350,6 +358,11 @@ impl<'a> Connection<'a> {
         sent.map(drop).map_err(|error| self.failed(error.into()))
     }
 
+    /// When the first part of the last answer was there, if it came in several.
+    pub fn first_part(&mut self) -> Option<Instant> {
+        self.first_part.take()
+    }
+
     fn begin(&mut self, command: u8) {
         wire::start(&mut self.out);
         self.out.push(command);
@@ -393,12 +406,21 @@ impl<'a> Connection<'a> {
         if self.frames.is_some() {
             response = response.without_turns();
         }
+        self.first_part = None;
+        let mut parts = 0;
         loop {
             let (used, step) = response.step(&self.received[self.start..self.end], rows)?;
             self.start += used;
             match step {
                 Step::Done(answer) => return self.in_turn(answer),
-                Step::More => self.receive()?,
+                Step::More => {
+                    // Most answers are one part, and cost no look at the clock.
+                    if parts == 1 {
+                        self.first_part = Some(Instant::now());
+                    }
+                    self.receive()?;
+                    parts += 1;
+                }
                 // No file is ever read: there are only bytes of our own, or none, and an empty packet at their end
                 // (dev:page_protocol_com_query_response_local_infile_request.html).
                 Step::LocalInfile { mut sequence } => {

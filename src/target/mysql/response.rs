@@ -17,8 +17,23 @@ pub const LONGEST_INSPECTED: usize = 8 << 10;
 const MORE_RESULTS: u16 = 8;
 const NO_BACKSLASH_ESCAPES: u16 = 0x200;
 
-/// Receives the rows of an answer.
+/// How the values of rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    Text,
+    Binary,
+}
+
+/// Receives the rows of an answer. What it is not interested in costs nothing, since it is compiled for each receiver.
 pub trait Rows {
+    /// Told before the command is sent.
+    fn expect(&mut self, _form: Form) {}
+    /// Some bytes of a column's description, all of which come before the rows.
+    fn column_part(&mut self, _bytes: &[u8]) {}
+    /// The description is complete.
+    fn column_end(&mut self) -> Result<(), WireError> {
+        Ok(())
+    }
     /// Some bytes of a row. Together they are the packet that the protocol in use defines.
     fn part(&mut self, bytes: &[u8]);
     /// The row is complete.
@@ -150,6 +165,15 @@ enum Next {
     Nothing,
 }
 
+/// What the present payload is, where it is used up as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passing {
+    Nothing,
+    /// The description of a column of rows.
+    Column,
+    Row,
+}
+
 /// The part of one answer that has been read.
 #[derive(Debug)]
 pub struct Response {
@@ -162,8 +186,7 @@ pub struct Response {
     left: usize,
     /// Whether the next packet goes on with the payload of the present one.
     continues: bool,
-    /// Whether the present payload is a row.
-    in_row: bool,
+    passing: Passing,
     deprecate_eof: bool,
     answer: Answer,
 }
@@ -176,7 +199,16 @@ impl Response {
             Expected::Statement => State::Statement,
         };
         let answer = Answer::default();
-        Response { state, sequence, turns: true, left: 0, continues: false, in_row: false, deprecate_eof, answer }
+        Response {
+            state,
+            sequence,
+            turns: true,
+            left: 0,
+            continues: false,
+            passing: Passing::Nothing,
+            deprecate_eof,
+            answer,
+        }
     }
 
     /// Takes packets of any number: a server that compresses counts them by its frames, now and then.
@@ -236,16 +268,27 @@ impl Response {
         self.sequence = sequence;
     }
 
-    /// Uses up what is left of the present packet, and ends the row if that is its end.
+    /// Uses up what is left of the present packet, and ends the row or the description if that is its end.
     fn skip(&mut self, bytes: &[u8], rows: &mut impl Rows) -> Result<usize, WireError> {
         let taken = self.left.min(bytes.len());
         self.left -= taken;
-        if self.in_row {
-            rows.part(&bytes[..taken]);
-            if self.left == 0 && !self.continues {
-                self.in_row = false;
-                self.answer.rows += 1;
-                rows.end()?;
+        let ends = self.left == 0 && !self.continues;
+        match self.passing {
+            Passing::Nothing => {}
+            Passing::Row => {
+                rows.part(&bytes[..taken]);
+                if ends {
+                    self.passing = Passing::Nothing;
+                    self.answer.rows += 1;
+                    rows.end()?;
+                }
+            }
+            Passing::Column => {
+                rows.column_part(&bytes[..taken]);
+                if ends {
+                    self.passing = Passing::Nothing;
+                    rows.column_end()?;
+                }
             }
         }
         Ok(taken)
@@ -274,11 +317,14 @@ impl Response {
         match self.state {
             State::Definitions { left, next } => {
                 self.described(left - 1, next);
+                if next == Next::Rows {
+                    self.passing = Passing::Column;
+                }
                 true
             }
             // A row can begin with the same byte as the end of rows, if its first value has 16 MiB; then it is full.
             State::Rows if first != mark::END || length == FULL => {
-                self.in_row = true;
+                self.passing = Passing::Row;
                 true
             }
             _ => false,

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
-use super::response::Answer;
+use super::response::{Answer, Form, Rows, Skip};
+use super::values::Values;
 use crate::spec::Protocol;
-use crate::target::{Fault, FaultClass, Literals, Prepares, Session, placeholders, render_text};
+use crate::target::{Fault, FaultClass, Literals, Prepares, Row, Session, placeholders, render_text};
 use crate::workload::plan::{Call, Plan};
 
 /// A number that no server gives a statement: MariaDB uses it for the statement prepared last
@@ -113,28 +114,32 @@ impl MySqlSession {
         Ok(Some(statement.statement))
     }
 
-    fn answer(&mut self, call: &Call<'_>) -> Result<Answer, Fault> {
+    fn answer(&mut self, call: &Call<'_>, rows: &mut impl Rows) -> Result<Answer, Fault> {
         let Statements { plan, first, .. } = &*self.statements;
         // Tables are numbered from 1.
         let text = first[call.statement] + call.table as usize - 1;
         if self.protocol == Protocol::Text || !plan.statements[call.statement].prepared {
-            return self.execute_text(call, text);
+            return self.execute_text(call, text, rows);
         }
         let statement = match self.prepared[text] {
             NOT_PREPARED => self.prepare(call, text)?,
             statement => Some(statement),
         };
         match statement {
-            Some(statement) => self.connection.execute(statement, call.arguments),
-            None => self.execute_text(call, text),
+            Some(statement) => {
+                rows.expect(Form::Binary);
+                self.connection.execute_into(statement, call.arguments, rows)
+            }
+            None => self.execute_text(call, text, rows),
         }
     }
 
-    fn execute_text(&mut self, call: &Call<'_>, text: usize) -> Result<Answer, Fault> {
+    fn execute_text(&mut self, call: &Call<'_>, text: usize, rows: &mut impl Rows) -> Result<Answer, Fault> {
         let Statements { plan, placeholders, .. } = &*self.statements;
         let (places, literals) = (placeholders[text].iter().copied(), self.literals);
         let write = |out: &mut Vec<u8>| render_text(plan.sql(call), places, call.arguments, literals, out);
-        self.connection.query_with(write)
+        rows.expect(Form::Text);
+        self.connection.query_into(write, rows)
     }
 }
 
@@ -155,7 +160,11 @@ impl Session for MySqlSession {
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault> {
-        self.answer(&call).map(|answer| Some(answer.rows + answer.affected))
+        self.answer(&call, &mut Skip).map(|answer| Some(answer.rows + answer.affected))
+    }
+
+    fn execute_showing(&mut self, call: Call<'_>, show: &mut dyn FnMut(Row<'_>)) -> Result<Option<u64>, Fault> {
+        self.answer(&call, &mut Values::new(show)).map(|answer| Some(answer.rows + answer.affected))
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
@@ -168,6 +177,10 @@ impl Session for MySqlSession {
 
     fn encryption(&self) -> Option<String> {
         self.connection.encryption()
+    }
+
+    fn first_part(&mut self) -> Option<Instant> {
+        self.connection.first_part()
     }
 
     fn take_prepares(&mut self, prepares: &mut Prepares) {
