@@ -57,8 +57,7 @@ impl LogRatio {
         let (error, freedom) = match variances {
             [Some(first), Some(second)] => {
                 let (first, second) = (first / few, second / many);
-                let freedom =
-                    (first + second).powi(2) / (first * first / (few - 1.0) + second * second / (many - 1.0));
+                let freedom = (first + second).powi(2) / (first * first / (few - 1.0) + second * second / (many - 1.0));
                 ((first + second).sqrt(), freedom)
             }
             [first, second] => {
@@ -73,7 +72,7 @@ impl LogRatio {
     /// (Construction of Confidence Limits about Effect Measures, Statistics in Medicine 27, 2008).
     pub fn of_single_runs(baseline: Single, other: Single) -> LogRatio {
         // How far each end of its interval is away, in logarithms; an interval from 0 has no end.
-        let ends = |run: Single| [(run.value / run.bounds.low).ln(), (run.bounds.high / run.value).ln()];
+        let ends = |run: Single| [run.value / run.bounds.low, run.bounds.high / run.value].map(|end| end.ln().max(0.0));
         let ([from_low, from_high], [to_low, to_high]) = (ends(baseline), ends(other));
         let student = |run: Single| quantile(0.5 + LEVEL / 2.0, degrees_of_freedom(run.blocks));
         let (from_student, to_student) = (student(baseline), student(other));
@@ -111,7 +110,7 @@ impl LogRatio {
         let distance = (self.value - truth).abs() - RESOLUTION;
         let error = if self.value > truth { self.below } else { self.above };
         match distance > 0.0 {
-            true => 2.0 * (1.0 - below(distance / error, self.freedom)),
+            true => 2.0 * beyond(distance / error, self.freedom),
             false => 1.0,
         }
     }
@@ -172,12 +171,9 @@ fn quantile(share: f64, freedom: f64) -> f64 {
     student(freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(share))
 }
 
-fn below(value: f64, freedom: f64) -> f64 {
-    match student(freedom) {
-        Some(student) if value.is_finite() => student.cdf(value),
-        Some(_) => 1.0,
-        None => 0.5,
-    }
+/// Chance of more than a value.
+fn beyond(value: f64, freedom: f64) -> f64 {
+    student(freedom).map_or(0.5, |student| student.sf(value))
 }
 
 /// `None` without a degree of freedom, with which nothing is known.

@@ -30,7 +30,7 @@ pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 /// Blocks in which something ended; fewer say too little of how they vary.
 const FEWEST_BLOCKS: usize = 20;
 /// Latencies beyond a percentile; with fewer its interval would hang on a handful.
-const FEWEST_BEYOND: f64 = 20.0;
+pub const FEWEST_BEYOND: f64 = 20.0;
 /// Autocorrelation of neighbours above which no interval is given: the series wanders over times that are no small part of
 /// the run, and nobody knows how far it would go on to.
 const MOST_ALIKE: f64 = 0.9;
@@ -162,6 +162,11 @@ impl Ratio {
         let variance = variance(&self.residuals, self.autocorrelation, COSINES);
         Some(student * (variance * self.residuals.len() as f64).sqrt() / self.below)
     }
+}
+
+/// Of Student's distribution behind the intervals of a run of so many blocks.
+pub fn degrees_of_freedom(blocks: usize) -> f64 {
+    cosines(blocks, COSINES) as f64
 }
 
 /// How many cosines are taken of a series.

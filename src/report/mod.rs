@@ -148,7 +148,7 @@ pub struct Spec {
 }
 
 /// The schedule of an open loop.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskedOpenLoop {
     /// `poisson` or `constant`.
     pub arrival: String,
@@ -159,7 +159,7 @@ pub struct AskedOpenLoop {
 }
 
 /// Transactions a second from a time after the window's start on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub start_s: f64,
     pub rate: f64,

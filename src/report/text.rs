@@ -368,7 +368,7 @@ fn with_error(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
     format!("{} ± {}", grouped(value, decimals), grouped(error, decimals))
 }
 
-fn with_bounds(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
+pub fn with_bounds(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
     let Some(Bounds { low, high }) = bounds else { return without_error(value * scale) };
     let decimals = decimals(value * scale, (high - low) / 2.0 * scale);
     let [value, low, high] = [value, low, high].map(|each| grouped(each * scale, decimals));
