@@ -77,8 +77,8 @@ fn normal(statement: &str) -> String {
 /// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
 const CHECKS: [(&str, usize); 8] = [
     // Before the run.
-    ("SHOW GLOBAL VARIABLES WHERE Variable_name IN(", 1),
-    ("SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = DATABASE() AND", 1),
+    ("SHOW SESSION VARIABLES WHERE Variable_name IN(", 1),
+    ("SELECT table_name, column_name, ordinal_position FROM information_schema.columns WHERE", 1),
     ("SELECT column_name FROM information_schema.columns WHERE table_schema = 'S' AND table_name = 'S' AND", 1),
     ("SELECT table_name, GROUP_CONCAT(column_name ORDER BY seq_in_index) FROM information_schema.statistics", 1),
     ("SELECT 'S', MIN(id), MAX(id) FROM sbtestN", 1),
@@ -274,7 +274,7 @@ fn workloads_have_sysbenchs_options_and_defaults_but_for_those_named_here() {
 }
 
 /// sysbench's general options under another name here, or left out: PostgreSQL, debugging, and what has no use.
-const ELSEWHERE: [(&str, &str); 35] = [
+const ELSEWHERE: [(&str, &str); 34] = [
     ("mysql-host", "host"),
     ("mysql-port", "port"),
     ("mysql-socket", "socket"),
@@ -302,7 +302,6 @@ const ELSEWHERE: [(&str, &str); 35] = [
     ("debug", ""),
     ("db-debug", ""),
     ("verbosity", ""),
-    ("validate", ""),
     ("tx-rate", ""),
     // The histogram is in the JSON document.
     ("histogram", "json"),

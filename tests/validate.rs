@@ -60,7 +60,7 @@ impl Place {
     /// A run that validates, whatever comes of it.
     fn run(&self, workload: &[&str], rest: &[&str]) -> (Value, i32) {
         let url = self.url();
-        let run = ["run", "--url", &url, "--time", "0", "--validate"];
+        let run = ["run", "--url", &url, "--time", "0", "--rand-seed", "1", "--validate"];
         let (document, output) = report_of(oltpbench(&[&run[..], workload, rest].concat()));
         (document, output.status.code().unwrap())
     }
@@ -164,6 +164,48 @@ fn writers_that_meet_at_few_rows_show_no_difference() {
 }
 
 #[test]
+fn what_an_isolation_level_allows_is_no_difference() {
+    let workload = ["--mode", "read-write", "--tables", "1", "--table-size", "50", "--range-size", "20"];
+    for place in Place::all().into_iter().filter(|place| matches!(place, Place::Server(_))) {
+        for level in ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
+            place.prepare(&workload);
+            let begin = format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}");
+            let rest = ["--threads", "8", "--events", "500", "--max-retries", "1000", "--init-sql", &begin];
+            let (run, code) = place.run(&workload, &rest);
+            assert_clean(&run, &format!("{} {level}", run["target"]["version"]));
+            assert_eq!(code, 0, "{level}: {run}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_crashes_and_comes_back_has_lost_nothing() {
+    for mut server in [Server::mariadb(&[]), Server::mysql(&[])].into_iter().flatten() {
+        let workload = [&["--mode", "write-only"], &SMALL[..]].concat();
+        let url = server.url();
+        succeed(&[&["prepare", "--url", &url], &workload[..]].concat());
+        let rest = ["--threads", "8", "--events", "6000", "--time", "0", "--max-error-rate", "100", "--validate"];
+        let arguments = [&["run", "--url", url.as_str()], &workload[..], &rest].concat();
+        let rows = |server: &Server| {
+            server.try_sql("SELECT SUM(k) FROM sbtest.sbtest1").map_or(String::new(), |rows| rows[0][0].clone())
+        };
+        let run = std::thread::scope(|scope| {
+            let run = scope.spawn(|| report_of(oltpbench(&arguments)).0);
+            let (before, began) = (rows(&server), Instant::now());
+            while rows(&server) == before {
+                assert!(began.elapsed() < Duration::from_secs(60), "the run does not begin");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            server.kill();
+            server.restart();
+            run.join().unwrap()
+        });
+        assert!(count(&run, "totals.lost_connections") > 0, "the crash came too late: {run}");
+        assert_clean(&run, run["target"]["version"].as_str().unwrap());
+    }
+}
+
+#[test]
 fn connections_that_are_killed_in_their_transactions_show_no_difference() {
     for server in [Server::mariadb(&[]), Server::mysql(&[])].into_iter().flatten() {
         for options in [&["--skip-trx", "off"][..], &["--skip-trx", "on"]] {
@@ -171,12 +213,19 @@ fn connections_that_are_killed_in_their_transactions_show_no_difference() {
             let url = server.url();
             server.sql("DROP TABLE IF EXISTS sbtest.sbtest1, sbtest.sbtest2");
             succeed(&[&["prepare", "--url", &url], &workload[..]].concat());
-            let rest = ["--threads", "8", "--time", "3", "--ignore-errors", "all", "--validate"];
+            let rest = ["--threads", "8", "--time", "5", "--ignore-errors", "all", "--validate"];
             let arguments = [&["run", "--url", url.as_str()], &workload[..], &rest].concat();
             let run = std::thread::scope(|scope| {
                 let run = scope.spawn(|| report_of(oltpbench(&arguments)).0);
+                let sessions = || server.sql("SHOW PROCESSLIST").iter().filter(|row| row[1] == "sysbench").count();
                 let began = Instant::now();
-                while began.elapsed() < Duration::from_secs(2) {
+                while sessions() < 8 {
+                    assert!(began.elapsed() < Duration::from_secs(60), "the run does not begin");
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                // Well before the run ends, so that its audit keeps its connection.
+                let began = Instant::now();
+                while began.elapsed() < Duration::from_secs(1) {
                     for row in server.sql("SHOW PROCESSLIST").iter().filter(|row| row[1] == "sysbench").take(2) {
                         let _ = server.try_sql(&format!("KILL {}", row[0]));
                     }
@@ -205,8 +254,8 @@ fn a_row_that_was_changed_is_found_where_it_is_read_and_by_the_audit() {
             assert!(differences(&run).starts_with(expected), "{}", differences(&run));
 
             // Ranges tell of it too, and so do rows that are found by what they hold.
-            let (run, _) =
-                place.run(&[&["--mode", "read-only", "--point-selects", "0"], &tiny[..]].concat(), &["--events", "5"]);
+            let (run, _) = place
+                .run(&[&["--mode", "read-only", "--point-selects", "0"], &tiny[..]].concat(), &["--events", "100"]);
             assert!(differences(&run).contains("has c `changed`"), "{}", differences(&run));
             place.execute("UPDATE sbtest1 SET k=k+1 WHERE id=8");
             for name in ["select_random_points", "select_random_ranges"] {

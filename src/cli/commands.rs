@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use clap::{ArgMatches, FromArgMatches};
 
 use super::options::{
-    CONNECT_CONCURRENCY, Choice, DEFAULT_SQLITE, GridArgs, LONGEST_OUTAGE, LoadArgs, NamedUrl, PsMode, RandomArgs,
-    RunArgs, TargetArgs, new_seed,
+    CONNECT_CONCURRENCY, Choice, DATA_SEED, DEFAULT_SQLITE, GridArgs, LONGEST_OUTAGE, LoadArgs, NamedUrl, PsMode,
+    RandomArgs, RunArgs, TargetArgs, new_seed,
 };
 use super::progress::Console;
 use super::{CliError, experiment};
@@ -31,9 +31,6 @@ use crate::target::sqlite::SqliteTarget;
 use crate::target::{Database, Facts, Target};
 use crate::workload::plan::Plan;
 use crate::workload::{RandomSettings, Settings, Workload};
-
-/// The seed of a prepare that is given none: the same data each time.
-const DATA_SEED: u64 = 0;
 
 fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, CliError> {
     A::from_arg_matches(matches).map_err(CliError::from_clap)
@@ -196,7 +193,7 @@ impl Asked<'_> {
         let plan = compile(self.choice, self.matches, threads)?;
         let spec = self.args.spec(threads, rate, seed, self.matches)?;
         let prepared = |seed| prepared(self.choice, self.matches, &plan, threads, seed);
-        let prepared = self.args.validate.map(prepared).transpose()?;
+        let prepared = self.args.validate.0.map(prepared).transpose()?;
         if prepared.is_some() && matches!(address, TargetAddress::Simulated(_)) {
             return Err(CliError::usage("--validate needs a database; a simulated: target has no rows"));
         }
@@ -345,7 +342,7 @@ fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
 pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
-    let too_many = report.totals.counts.failure_rate() > report.spec.max_error_rate;
+    let too_many = report.totals.counts.error_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
         Status::TooManyErrors | Status::ServerLost => Ok(ExitCode::FAILURE),
@@ -370,7 +367,7 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
             "{:.1} % of transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
-            100.0 * report.totals.counts.failure_rate(),
+            100.0 * report.totals.counts.error_rate(),
             100.0 * report.spec.max_error_rate
         ))),
         Status::Completed => Ok(ExitCode::SUCCESS),

@@ -31,6 +31,9 @@ pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
 /// Numbers below this are exact in every reader of JSON, many of which know only floating point.
 const EXACT: u64 = 1 << 53;
 
+/// The seed of a prepare that is given none: the same data each time.
+pub(super) const DATA_SEED: u64 = 0;
+
 /// A seed for a run that is given none.
 pub(super) fn new_seed() -> u64 {
     rand::random_range(1..EXACT)
@@ -555,16 +558,16 @@ pub(super) struct RunArgs {
     /// Codes of errors that cost their transaction but are no failure, such as 1062,3024, or all
     #[arg(long, alias = "mysql-ignore-errors", default_value = "", hide_default_value = true, value_parser = parse_ignored_errors, value_name = "LIST")]
     ignore_errors: IgnoredErrors,
-    /// Percentage of failed transactions above which the run stops
+    /// Percentage of failed transactions above which the run stops, without those that a lost connection cost
     #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
     max_error_rate: f64,
     /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(CODES), hide_possible_values = true, value_name = "LIST")]
     pub(super) fail_on: Vec<String>,
-    /// Check each row that is read, and after the run all rows, against what `prepare` and this run's writes put there;
-    /// SEED is that of `prepare --rand-seed`. It costs client CPU and memory: docs/validation.md
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "0", value_parser = clap::value_parser!(u64).range(..EXACT), value_name = "SEED")]
-    pub(super) validate: Option<u64>,
+    /// Check each row that is read, and after the run all rows, against what `prepare` and this run's writes put there: on,
+    /// off, or the SEED of `prepare --rand-seed`. It costs client CPU and memory
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "off", default_missing_value = "on", value_parser = parse_validate, value_name = "on|off|SEED")]
+    pub(super) validate: Validate,
     /// Seconds to wait for transactions in flight once the time is over
     #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
     forced_shutdown: Duration,
@@ -574,6 +577,21 @@ pub(super) struct RunArgs {
     /// Write the whole report to FILE as JSON
     #[arg(long, value_name = "FILE", value_parser = parse_json_file)]
     pub(super) json: Option<PathBuf>,
+}
+
+/// The seed of the tables of a run that validates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Validate(pub(super) Option<u64>);
+
+fn parse_validate(text: &str) -> Result<Validate, String> {
+    match text {
+        "off" => Ok(Validate(None)),
+        "on" => Ok(Validate(Some(DATA_SEED))),
+        seed => match seed.parse() {
+            Ok(seed) if seed < EXACT => Ok(Validate(Some(seed))),
+            _ => Err("use on, off, or the seed that prepare was given".into()),
+        },
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -963,7 +981,7 @@ fn value_of(args: &[String], option: &str) -> Option<String> {
 }
 
 /// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 35] = [
+const SYSBENCH_NAMES: [(&str, &str); 34] = [
     ("--num-threads", "use --threads"),
     ("--max-time", "use --time"),
     ("--max-requests", "use --events"),
@@ -977,7 +995,6 @@ const SYSBENCH_NAMES: [(&str, &str); 35] = [
     ("--oltp-read-only", "use --mode read-only"),
     ("--oltp-write-only", "use --mode write-only"),
     ("--histogram", "use --json, whose report holds the whole histogram"),
-    ("--validate", "there is no validation yet"),
     ("--tx-rate", "use --rate"),
     ("--mysql-ssl-ca", "use --ssl-ca"),
     ("--mysql-ssl-cert", "use --ssl-cert"),

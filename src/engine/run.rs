@@ -16,7 +16,7 @@ use super::validate::Validator;
 use super::worker::{self, Begun, Clock, Shared, Worker};
 use super::{EngineError, Observer, check, counters, descriptors, refuse};
 use crate::metrics::client::{Reading, Usage};
-use crate::metrics::recorder::Remainder;
+use crate::metrics::recorder::{Outcomes, Remainder};
 use crate::metrics::{
     Confidence, FoundNothing, Histogram, Measurement, Now, Recorder, Series, Shards, StatementLatency, Window,
 };
@@ -445,10 +445,12 @@ impl<'a, T: Target> Coordinator<'a, T> {
     }
 
     fn too_many_errors(&self) -> bool {
-        let (committed, failed) = self.shared.recorder().outcomes();
+        let Outcomes { committed, failed, lost } = self.shared.recorder().outcomes();
         let hopeless = committed == 0 && failed > 0 && self.began.elapsed() >= HOPELESS;
-        (hopeless || failed >= FEWEST_FAILURES)
-            && failed as f64 > self.spec.max_error_rate * (committed + failed) as f64
+        // An outage costs each connection a transaction. It is measured, and ends the run only if it does not end.
+        let errors = if hopeless { failed } else { failed - lost };
+        (hopeless || errors >= FEWEST_FAILURES)
+            && errors as f64 > self.spec.max_error_rate * (committed + failed) as f64
     }
 
     fn server_lost(&mut self) -> bool {

@@ -104,6 +104,7 @@ impl<T> Shared<T> {
         let codes = if broke { &[2006, 2013][..] } else { &[fault.code] };
         match codes.iter().any(|&code| self.ignored_errors.contain(code)) {
             true => Outcome::Ignored,
+            false if fault.class.ends_session() => Outcome::Lost,
             false => Outcome::Failed,
         }
     }

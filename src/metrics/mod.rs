@@ -90,6 +90,8 @@ pub struct Tally {
     pub retries: u64,
     /// Transactions given up.
     pub failed_transactions: u64,
+    /// Those of them whose error cost the connection.
+    pub lost_transactions: u64,
     /// Those given up for an error that is no failure.
     pub ignored_transactions: u64,
     /// How long these two took, all together.
@@ -115,6 +117,7 @@ impl Tally {
         self.failed_statements += more.failed_statements;
         self.retries += more.retries;
         self.failed_transactions += more.failed_transactions;
+        self.lost_transactions += more.lost_transactions;
         self.ignored_transactions += more.ignored_transactions;
         self.given_up_ns += more.given_up_ns;
         self.lost_connections += more.lost_connections;

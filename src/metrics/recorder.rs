@@ -109,6 +109,8 @@ pub enum Outcome {
     Committed,
     /// Given up, after retries or at once.
     Failed,
+    /// The same, and the error was the end of its connection.
+    Lost,
     /// Given up for an error that is no failure.
     Ignored,
     /// There was none: the sample only brings errors met outside of a transaction.
@@ -180,6 +182,15 @@ impl OpenSlice {
     }
 }
 
+/// Transactions of all phases by how they ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    pub committed: u64,
+    pub failed: u64,
+    /// Of those that failed, the ones whose error cost the connection.
+    pub lost: u64,
+}
+
 /// Emptied slices that a shard keeps for its next ones, so that a new one is not allocated under its lock.
 const SPARES: usize = 2;
 
@@ -198,9 +209,7 @@ struct Shard {
     lateness: Histogram,
     /// When the last transaction inside the window ended.
     last_end_ns: Option<u64>,
-    /// Transactions of all phases that committed, and that failed.
-    committed: u64,
-    failed: u64,
+    outcomes: Outcomes,
 }
 
 impl Shard {
@@ -216,8 +225,7 @@ impl Shard {
             service: Histogram::default(),
             lateness: Histogram::default(),
             last_end_ns: None,
-            committed: 0,
-            failed: 0,
+            outcomes: Outcomes::default(),
         }
     }
 
@@ -257,13 +265,16 @@ impl Shard {
         };
         match sample.outcome {
             Outcome::Committed => {
-                self.committed += 1;
+                self.outcomes.committed += 1;
                 tally.transactions += 1;
                 tally.statements += sample.statements;
             }
-            Outcome::Failed => {
-                self.failed += 1;
+            Outcome::Failed | Outcome::Lost => {
+                let lost = u64::from(sample.outcome == Outcome::Lost);
+                self.outcomes.failed += 1;
+                self.outcomes.lost += lost;
                 tally.failed_transactions += 1;
+                tally.lost_transactions += lost;
                 tally.given_up_ns += sample.service_ns();
             }
             Outcome::Ignored => {
@@ -415,13 +426,16 @@ impl Recorder {
         }
     }
 
-    /// Transactions so far, of all phases: those that committed and those that failed.
-    pub fn outcomes(&self) -> (u64, u64) {
-        let each = (0..self.shards.len()).map(|index| {
-            let shard = self.shard(index);
-            (shard.committed, shard.failed)
-        });
-        each.fold((0, 0), |(committed, failed), more| (committed + more.0, failed + more.1))
+    /// What became of the transactions so far, of all phases.
+    pub fn outcomes(&self) -> Outcomes {
+        (0..self.shards.len()).fold(Outcomes::default(), |sum, index| {
+            let more = self.shard(index).outcomes;
+            Outcomes {
+                committed: sum.committed + more.committed,
+                failed: sum.failed + more.failed,
+                lost: sum.lost + more.lost,
+            }
+        })
     }
 
     /// When the last transaction inside the window ended; `None` if there was none.
@@ -533,7 +547,7 @@ mod tests {
         let rest = recorder.finish();
         assert_eq!((rest.warmup.transactions, rest.drained.transactions), (1, 1));
         assert_eq!(recorder.last_end_ns(), Some(3 * SLICE - 1));
-        assert_eq!(recorder.outcomes(), (6, 0));
+        assert_eq!(recorder.outcomes(), Outcomes { committed: 6, failed: 0, lost: 0 });
         assert_eq!(rest.statements[0].len(), 4);
     }
 
@@ -583,7 +597,9 @@ mod tests {
             ..committed(5)
         };
         recorder.record(0, &sample);
-        assert_eq!(recorder.outcomes(), (0, 1));
+        assert_eq!(recorder.outcomes(), Outcomes { committed: 0, failed: 1, lost: 0 });
+        recorder.record(0, &Sample { outcome: Outcome::Lost, ..committed(SLICE) });
+        assert_eq!(recorder.outcomes(), Outcomes { committed: 0, failed: 2, lost: 1 });
         let mut taken = Vec::new();
         recorder.take(1, |_, tally, response| taken.push((tally.clone(), response.clone())));
         let [(tally, response)] = &taken[..] else { panic!("one slice of one shard") };

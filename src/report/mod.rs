@@ -256,6 +256,9 @@ pub struct Counts {
     pub other: u64,
     pub retries: u64,
     pub failed_transactions: u64,
+    /// Those of them whose error cost the connection, as in an outage or a failover. `max_error_rate` is not about them.
+    #[serde(default)]
+    pub lost_transactions: u64,
     /// Transactions given up for an error that `ignore_errors` names.
     pub ignored_transactions: u64,
     /// How long failed and ignored transactions took, all together.
@@ -614,6 +617,7 @@ impl Counts {
             other,
             retries: tally.retries,
             failed_transactions: tally.failed_transactions,
+            lost_transactions: tally.lost_transactions,
             ignored_transactions: tally.ignored_transactions,
             given_up_s: tally.given_up_ns as f64 / 1e9,
             failed_attempts: FailedAttempts { reads: failed.reads, writes: failed.writes, other: failed.other },
@@ -636,10 +640,17 @@ impl Counts {
 
     /// Share of transactions that failed for good, from 0 to 1.
     pub fn failure_rate(&self) -> f64 {
-        match self.transactions + self.failed_transactions {
-            0 => 0.0,
-            all => self.failed_transactions as f64 / all as f64,
-        }
+        self.failed_transactions as f64 / self.succeeded_and_failed()
+    }
+
+    /// The same without those that an outage cost: what `max_error_rate` is about.
+    pub fn error_rate(&self) -> f64 {
+        self.failed_transactions.saturating_sub(self.lost_transactions) as f64 / self.succeeded_and_failed()
+    }
+
+    /// At least 1, to divide by.
+    fn succeeded_and_failed(&self) -> f64 {
+        (self.transactions + self.failed_transactions).max(1) as f64
     }
 }
 

@@ -439,6 +439,7 @@ mod tests {
             failed_statements: Statements { reads: 28, writes: 3, other: 6 },
             retries: 3,
             failed_transactions: 2,
+            lost_transactions: 0,
             ignored_transactions: 0,
             given_up_ns: 2_000_000_000,
             lost_connections: 0,

@@ -279,7 +279,8 @@ impl Control for MySqlControl<'_> {
 
     fn facts(&mut self) -> Result<Facts, Fault> {
         let list = VARIABLES.map(|name| format!("'{name}'")).join(", ");
-        let rows = self.rows(&format!("SHOW GLOBAL VARIABLES WHERE Variable_name IN ({list})"))?;
+        // The session's own values, as those that are measured have them: init_connect or --init-sql may have set them.
+        let rows = self.rows(&format!("SHOW SESSION VARIABLES WHERE Variable_name IN ({list})"))?;
         let mut variables: Vec<(String, String)> = rows
             .into_iter()
             .filter_map(|row| match <[Option<String>; 2]>::try_from(row) {

@@ -89,11 +89,11 @@ impl TableSet {
         let [name] = names.as_slice() else { return None };
         let key = self.columns.iter().position(|column| column.name == *name)?;
         let is_row = matches!(self.columns[key].value, ValueSource::Int(Expression::Known(Known::Row)));
-        let told = self.columns.iter().all(|column| match (&column.value, column.kind) {
-            (ValueSource::Int(_), _) => true,
-            // The server would make a number of it.
-            (ValueSource::Text(_) | ValueSource::Template(_), kind) => !kind.is_integer(),
-            (ValueSource::Auto, _) => false,
+        // Of a value of another kind the server would make one of the column's.
+        let told = self.columns.iter().all(|column| match column.value {
+            ValueSource::Int(_) => column.kind.is_integer(),
+            ValueSource::Text(_) | ValueSource::Template(_) => !column.kind.is_integer(),
+            ValueSource::Auto => false,
         });
         (is_row && told && self.columns.len() <= MOST_COLUMNS).then_some(key)
     }

@@ -18,16 +18,25 @@ use crate::workload::shape::Change;
 /// Locks, so that workers rarely meet at one.
 const SHARDS: usize = 64;
 
-/// The value of a column; `None` where it is not known what the column makes of it.
-pub(super) fn value_of(kind: ColumnType, argument: Argument<'_>) -> Option<i64> {
-    match (kind, argument) {
-        (ColumnType::Integer, Argument::Int(number)) => i32::try_from(number).ok().map(i64::from),
-        (ColumnType::BigInt, Argument::Int(number)) => Some(number),
-        (ColumnType::Char(length) | ColumnType::Varchar(length), Argument::Text(text)) => {
-            (text.chars().count() <= length as usize).then(|| fingerprint(text.as_bytes()))
-        }
-        _ => None,
+/// The value that `prepare` gives a column; `None` for one of another kind.
+pub(super) fn value_prepared(kind: ColumnType, argument: Argument<'_>) -> Option<i64> {
+    match argument {
+        Argument::Int(number) if kind.is_integer() => Some(number),
+        Argument::Text(text) if !kind.is_integer() => Some(fingerprint(text.as_bytes())),
+        Argument::Int(_) | Argument::Text(_) | Argument::Auto => None,
     }
+}
+
+/// The value that a write gives a column; `None` where it is not known what the column makes of it.
+pub(super) fn value_written(kind: ColumnType, argument: Argument<'_>) -> Option<i64> {
+    let fits = match (kind, argument) {
+        (ColumnType::Integer, Argument::Int(number)) => i32::try_from(number).is_ok(),
+        (ColumnType::Char(length) | ColumnType::Varchar(length), Argument::Text(text)) => {
+            text.chars().count() <= length as usize
+        }
+        _ => true,
+    };
+    value_prepared(kind, argument).filter(|_| fits)
 }
 
 /// The value of a column as it was read; `None` for what no column of this kind can hold.
@@ -334,13 +343,13 @@ mod tests {
 
     #[test]
     fn values_that_a_column_cannot_hold_are_not_known() {
-        assert_eq!(value_of(ColumnType::Integer, Argument::Int(1 << 40)), None);
+        assert_eq!(value_written(ColumnType::Integer, Argument::Int(1 << 40)), None);
         assert_eq!(
-            value_of(ColumnType::BigInt, Argument::Int(1 << 40)),
+            value_written(ColumnType::BigInt, Argument::Int(1 << 40)),
             value_read(ColumnType::BigInt, b"1099511627776")
         );
-        assert_eq!(value_of(ColumnType::Char(2), Argument::Text("abc")), None);
-        assert_eq!(value_of(ColumnType::Char(5), Argument::Text("ab ")), value_read(ColumnType::Char(5), b"ab"));
+        assert_eq!(value_written(ColumnType::Char(2), Argument::Text("abc")), None);
+        assert_eq!(value_written(ColumnType::Char(5), Argument::Text("ab ")), value_read(ColumnType::Char(5), b"ab"));
         let mut touched = Touched::default();
         touched.put(K, None);
         assert!(view(&touched, true).allows(K, 123, Some(1)));

@@ -26,7 +26,7 @@ use crate::target::check::{Check, Level};
 use crate::target::{Control, Database, Dialect, Fault, Session};
 use crate::workload::plan::{Argument, Call, Column, Key, Plan, Scratch, TableSet};
 use crate::workload::shape::{Change, Shape};
-use ledger::{Ledger, TableKey, Touched, View, fingerprint_of, value_of, value_read};
+use ledger::{Ledger, TableKey, Touched, View, fingerprint_of, value_prepared, value_read, value_written};
 use reads::Seen;
 
 /// Differences that are told with all that is known of them.
@@ -53,6 +53,8 @@ pub struct Validator {
     seed: u64,
     /// Of each statement what it means, if that can be checked.
     shapes: Vec<Option<Shape>>,
+    /// Of each statement whether it asked for too many rows at least once.
+    skipped: Vec<AtomicBool>,
     /// Why tables are not audited, if they are not.
     unaudited: Option<String>,
     /// By set and column, for each table the values that its rows have in it, in order.
@@ -82,6 +84,7 @@ impl Validator {
         let mut validator = Validator {
             prepared,
             seed,
+            skipped: shapes.iter().map(|_| AtomicBool::new(false)).collect(),
             shapes: if unaudited.is_some() { vec![None; shapes.len()] } else { shapes },
             unaudited,
             sorted: BTreeMap::new(),
@@ -105,14 +108,13 @@ impl Validator {
                 continue;
             }
             let few = set.rows.saturating_mul(u64::from(set.count)) <= MOST_SORTED;
-            match few && !written.contains(&select.set) && reads::is_checked_by_value(select) {
-                true => {
-                    let key = (select.set, select.column);
-                    let column = || self.sorted_column(key.0, key.1);
-                    let column = if self.sorted.contains_key(&key) { None } else { Some(column()) };
-                    self.sorted.extend(column.map(|column| (key, column)));
-                }
-                false => self.shapes[at] = None,
+            if !few || written.contains(&select.set) || !reads::is_checked_by_value(select) {
+                self.shapes[at] = None;
+                continue;
+            }
+            let key = (select.set, select.column);
+            if !self.sorted.contains_key(&key) {
+                self.sorted.insert(key, self.sorted_column(key.0, key.1));
             }
         }
     }
@@ -168,10 +170,12 @@ impl Validator {
     ) -> Validation {
         let audit = match &self.unaudited {
             Some(reason) => audit::Audit::none(reason.clone()),
+            None if interrupted.load(Ordering::Relaxed) => audit::Audit::none("the run was interrupted".into()),
             None if unfinished > 0 => audit::Audit::none(format!("{unfinished} transactions had not ended")),
             None => audit::audit(self, database, observer, interrupted),
         };
-        let unchecked = self.shapes.iter().zip(&plan.statements).filter(|(shape, _)| shape.is_none());
+        let skips = |at: usize| self.shapes[at].is_none() || self.skipped[at].load(Ordering::Relaxed);
+        let unchecked = plan.statements.iter().enumerate().filter(|(at, _)| skips(*at));
         Validation {
             reads: self.reads.load(Ordering::Relaxed),
             rows: self.rows.load(Ordering::Relaxed),
@@ -198,7 +202,7 @@ impl Shape {
 /// The values of a row that `prepare` makes; empty for a set whose rows are not told by their id.
 fn row_of(set: &TableSet, seed: u64, number: u32, id: i64, scratch: &mut Scratch) -> Vec<i64> {
     let row = set.row(seed, number, id as u64, scratch);
-    let values = row.iter().zip(&set.columns).map(|(value, column)| value_of(column.kind, value));
+    let values = row.iter().zip(&set.columns).map(|(value, column)| value_prepared(column.kind, value));
     values.collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -322,7 +326,10 @@ impl<'a> Checking<'a> {
                 self.seen = Some(seen);
                 Ok(rows)
             }
-            Some(Shape::Select(_)) => session.execute(call),
+            Some(Shape::Select(_)) => {
+                validator.skipped[call.statement].store(true, Ordering::Relaxed);
+                session.execute(call)
+            }
             Some(write) => {
                 validator.attempt(write, call);
                 let changed = session.execute(call)?;
@@ -382,6 +389,9 @@ impl<'a> Checking<'a> {
     }
 }
 
+/// What a row has in each column, as far as that is known.
+type Values = Vec<(usize, Option<i64>)>;
+
 /// The last argument of a write, by which it finds its row.
 fn last_number(call: Call<'_>) -> i64 {
     match call.arguments.iter().last() {
@@ -415,42 +425,43 @@ impl Validator {
                 for &(column, change) in changes {
                     let argument = if change == Change::To { arguments.next() } else { None };
                     let kind = self.set(table).columns[column].kind;
-                    touched.change(column, change, argument.and_then(|argument| value_of(kind, argument)));
+                    touched.change(column, change, argument.and_then(|argument| value_written(kind, argument)));
                 }
             }),
             Shape::Delete { .. } => self.ledger.touch(table, last_number(call), Touched::delete),
-            Shape::Insert { columns, .. } => {
-                let ids = self.inserted_ids(set, columns, call);
-                let mut arguments = call.arguments.iter();
-                let rows = call.arguments.iter().count() / columns.len();
-                let mut row = || -> Vec<(usize, Option<i64>)> {
-                    let value = |(column, argument): (&usize, Argument<'_>)| {
-                        (*column, value_of(self.set(table).columns[*column].kind, argument))
-                    };
-                    columns.iter().zip(arguments.by_ref()).map(value).collect()
-                };
-                match ids {
-                    Some(ids) => ids.into_iter().for_each(|id| {
-                        let row = row();
-                        self.ledger.touch(table, id, |touched| {
-                            touched.insert();
-                            row.into_iter().for_each(|(column, value)| touched.put(column, value));
-                        });
-                    }),
-                    None => self.ledger.add(table, |added| {
-                        added.attempted += rows as u64;
-                        (0..rows).for_each(|_| match self.content(table, row()) {
-                            Some(content) => drop(added.contents.insert(content)),
-                            None => added.unknown = true,
-                        });
-                    }),
+            Shape::Insert { columns, .. } => self.attempt_insert(table, columns, call),
+        }
+    }
+
+    fn attempt_insert(&self, table: TableKey, columns: &[usize], call: Call<'_>) {
+        let mut arguments = call.arguments.iter();
+        let value = |column: usize, argument| (column, value_written(self.set(table).columns[column].kind, argument));
+        let rows = std::iter::from_fn(|| {
+            let row: Values =
+                columns.iter().zip(arguments.by_ref()).map(|(&at, argument)| value(at, argument)).collect();
+            (!row.is_empty()).then_some(row)
+        });
+        match self.inserted_ids(table.set, columns, call) {
+            Some(ids) => ids.into_iter().zip(rows).for_each(|(id, row)| {
+                self.ledger.touch(table, id, |touched| {
+                    touched.insert();
+                    row.into_iter().for_each(|(column, value)| touched.put(column, value));
+                });
+            }),
+            None => self.ledger.add(table, |added| {
+                for row in rows {
+                    added.attempted += 1;
+                    match self.content(table, row) {
+                        Some(content) => drop(added.contents.insert(content)),
+                        None => added.unknown = true,
+                    }
                 }
-            }
+            }),
         }
     }
 
     /// What tells a row that is kept by content from others: all of its values but its id.
-    fn content(&self, table: TableKey, mut row: Vec<(usize, Option<i64>)>) -> Option<u64> {
+    fn content(&self, table: TableKey, mut row: Values) -> Option<u64> {
         let key = self.set(table).id_column();
         row.retain(|(column, _)| Some(*column) != key);
         row.sort_unstable();

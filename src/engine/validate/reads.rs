@@ -97,6 +97,17 @@ fn shown(value: Option<&[u8]>) -> String {
     }
 }
 
+/// Rows that a statement may read.
+#[derive(Default)]
+struct Candidates {
+    /// Ids of rows that nothing touched, by what they hold.
+    certain: HashMap<u64, Vec<i64>>,
+    /// The other ids, and how many rows they have together.
+    loose: Vec<i64>,
+    fewest: i64,
+    most: i64,
+}
+
 /// A statement whose rows are being checked.
 struct Check<'a> {
     validator: &'a Validator,
@@ -258,7 +269,7 @@ impl Check<'_> {
                 let place = self.place();
                 self.messages.push(format!("id {id} was read, which is not among {place}"));
             }
-            self.messages.extend(self.validator.row_differs(self.table, id, columns, &row, false, self.scratch));
+            self.messages.extend(self.validator.row_differs(self.table, id, columns, &row, self.scratch));
         }
         match by_id {
             false => self.row_count(seen.widths.len() as u64),
@@ -280,32 +291,8 @@ impl Check<'_> {
     /// Rows that do not say which ones they are: each must be the row of an id that was asked for, and those that no write
     /// has touched must be among them.
     fn rows_without_id(&mut self, seen: &Seen, columns: &[usize], distinct: bool) {
+        let Some(Candidates { mut certain, loose, fewest, most }) = self.candidates(columns) else { return };
         let set = self.validator.set(self.table);
-        // Ids of rows that nothing touched, by what they hold, and the others with how many rows they may have.
-        let mut certain: HashMap<u64, Vec<i64>> = HashMap::new();
-        let mut loose: Vec<i64> = Vec::new();
-        let (mut fewest, mut most) = (0, 0);
-        for id in self.ids() {
-            let prepared = self.validator.is_prepared(self.table, id);
-            let rows = self.validator.ledger.look(self.table, id, |touched| {
-                touched.map(|touched| self.validator.view(self.table, id, Some(touched), false).rows())
-            });
-            match rows {
-                Some(rows) => {
-                    loose.push(id);
-                    fewest += rows.start();
-                    most += rows.end();
-                }
-                None if prepared => {
-                    let row = self.validator.prepared_row(self.table, id, self.scratch);
-                    let values: Vec<Option<i64>> = columns.iter().map(|&column| row.get(column).copied()).collect();
-                    certain.entry(fingerprint_of(values)).or_default().push(id);
-                }
-                // A row that is known by its content alone.
-                None if self.validator.ledger.was_added_to(self.table) => return,
-                None => {}
-            }
-        }
         let (mut explained, mut foreign) = (0i64, 0i64);
         for row in seen.rows() {
             let value = |(column, value): (&usize, &Option<&[u8]>)| value_read(set.columns[*column].kind, (*value)?);
@@ -318,32 +305,65 @@ impl Check<'_> {
                 }
                 continue;
             }
-            let differs =
-                |id: &i64| self.validator.row_differs(self.table, *id, columns, &row, false, &mut *self.scratch);
-            let differences: Vec<Option<String>> = loose.iter().map(differs).collect();
-            if differences.iter().any(Option::is_none) {
+            let scratch = &mut *self.scratch;
+            let differs = |id: &i64| self.validator.row_differs(self.table, *id, columns, &row, scratch);
+            if loose.iter().map(differs).any(|difference| difference.is_none()) {
                 explained += 1;
                 continue;
             }
             foreign += 1;
-            let only =
-                if self.asked.len() == 1 { self.ids().nth(1).is_none().then(|| self.ids().next()) } else { None };
-            let message = only
-                .flatten()
-                .and_then(|id| self.validator.row_differs(self.table, id, columns, &row, false, self.scratch));
-            let names = columns.iter().map(|column| set.columns[*column].name.as_str()).collect::<Vec<_>>().join(", ");
-            let texts = row.iter().map(|value| shown(*value)).collect::<Vec<_>>().join(", ");
-            let place = self.place();
-            self.messages
-                .push(message.unwrap_or_else(|| format!("no row of {place} has {names} {texts}, which was read")));
+            let message = self.foreign(columns, &row);
+            self.messages.push(message);
         }
-        self.missing(certain, foreign);
+        // Texts that differ may be the same to the server, so of distinct ones a written one may stand for another.
+        if !distinct || loose.is_empty() {
+            self.missing(certain, foreign);
+        }
         if explained > most || !distinct && explained + foreign < fewest {
             let place = self.place();
             self.messages.push(format!(
-                "{explained} rows of {place} are those of ids that were written to, and there are {fewest} to {most}"
+                "of the rows of {place} that were written to {explained} were read, and there are {fewest} to {most}"
             ));
         }
+    }
+
+    /// The rows that may be read; `None` if some are known by their content alone.
+    fn candidates(&mut self, columns: &[usize]) -> Option<Candidates> {
+        let mut candidates = Candidates::default();
+        for id in self.ids() {
+            let rows = self.validator.ledger.look(self.table, id, |touched| {
+                touched.map(|touched| self.validator.view(self.table, id, Some(touched), false).rows())
+            });
+            match rows {
+                Some(rows) => {
+                    candidates.loose.push(id);
+                    candidates.fewest += rows.start();
+                    candidates.most += rows.end();
+                }
+                None if self.validator.is_prepared(self.table, id) => {
+                    let row = self.validator.prepared_row(self.table, id, self.scratch);
+                    let values: Vec<Option<i64>> = columns.iter().map(|&column| row.get(column).copied()).collect();
+                    candidates.certain.entry(fingerprint_of(values)).or_default().push(id);
+                }
+                None if self.validator.ledger.was_added_to(self.table) => return None,
+                None => {}
+            }
+        }
+        Some(candidates)
+    }
+
+    /// What is said of a row that is none of those that were asked for.
+    fn foreign(&mut self, columns: &[usize], row: &[Option<&[u8]>]) -> String {
+        let mut ids = self.ids();
+        if let (Some(id), None) = (ids.next(), ids.next())
+            && let Some(message) = self.validator.row_differs(self.table, id, columns, row, self.scratch)
+        {
+            return message;
+        }
+        let set = self.validator.set(self.table);
+        let names = columns.iter().map(|column| set.columns[*column].name.as_str()).collect::<Vec<_>>().join(", ");
+        let texts = row.iter().map(|value| shown(*value)).collect::<Vec<_>>().join(", ");
+        format!("no row of {} has {names} {texts}, which was read", self.place())
     }
 
     /// Ids whose rows did not come. A row that came in place of one was told already.
@@ -366,14 +386,13 @@ pub(super) fn count_differs(id: i64, count: i64, rows: &RangeInclusive<i64>) -> 
 }
 
 impl Validator {
-    /// What is wrong with the columns of a row; `None` if they may be so.
+    /// What is wrong with the columns of a row that was read in a run; `None` if they may be so.
     pub(super) fn row_differs(
         &self,
         table: TableKey,
         id: i64,
         columns: &[usize],
         row: &[Option<&[u8]>],
-        over: bool,
         scratch: &mut Scratch,
     ) -> Option<String> {
         let prepared = match self.is_prepared(table, id) {
@@ -382,7 +401,7 @@ impl Validator {
             false => Vec::new(),
         };
         self.ledger.look(table, id, |touched| {
-            let view = self.view(table, id, touched, over);
+            let view = self.view(table, id, touched, false);
             self.columns_differ(table, id, columns, row, &prepared, &view)
         })
     }
