@@ -4,7 +4,7 @@
 //!
 //! * [`sides`]: which runs stand against which.
 //! * [`setup`]: whether they may.
-//! * [`estimate`]: ratios, their intervals, and the correction for their number.
+//! * [`estimate`]: ratios, their intervals, and the correction for their number; [`ranks`]: its rank tests.
 //! * [`text`]: the comparison for a terminal, as Markdown.
 //! * [`published`]: a run against a published figure, which has no verdict.
 //!
@@ -15,6 +15,7 @@
 
 pub mod estimate;
 pub mod published;
+mod ranks;
 pub mod setup;
 pub mod sides;
 pub mod text;
@@ -28,7 +29,7 @@ use crate::metrics::Bounds;
 use crate::metrics::statistics::{FEWEST_BEYOND, LEVEL};
 use crate::report::RunReport;
 use crate::report::saved::{Saved, SavedError};
-use estimate::{ALPHA, LogRatio, Single, geometric_mean, holm};
+use estimate::{ALPHA, LogRatio, bounds_of_ratio, geometric_mean, holm};
 use setup::Difference;
 use sides::{Cell, Runs, Sides};
 
@@ -91,6 +92,8 @@ pub struct Correction {
     pub alpha: f64,
     /// How many there are; figures that are multiples of each other are one.
     pub comparisons: usize,
+    /// How many of them have enough runs for a rank test. Verdicts of the others rest on Student's distribution alone.
+    pub ranked: usize,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -131,7 +134,7 @@ pub enum Method {
     Paired,
     /// By repeats that have nothing in common.
     Unpaired,
-    /// A run by itself against another, each with its own errors only.
+    /// A run by itself against another, each with its own errors only; no verdict comes of it.
     SingleRuns,
 }
 
@@ -303,12 +306,12 @@ pub fn compare(paths: &[PathBuf], options: Options) -> Result<Comparison, Compar
     }
     let mut seen = BTreeSet::new();
     warnings.retain(|warning: &String| seen.insert(warning.clone()));
-    let (pairs, regression, comparisons) = judged(&matches, options.regression);
+    let (pairs, regression, correction) = judged(&matches, options.regression);
     Ok(Comparison {
         schema_version: SCHEMA_VERSION,
         oltpbench_version: env!("CARGO_PKG_VERSION").into(),
         level: LEVEL,
-        correction: Correction { method: "holm".into(), alpha: ALPHA, comparisons },
+        correction,
         sides: sides.sides.iter().map(Side::new).collect(),
         differences,
         surroundings,
@@ -416,9 +419,9 @@ impl<'a> Match<'a> {
         match (self.method, self.baseline.len(), self.other.len()) {
             (Method::Paired, ..) => None,
             (Method::SingleRuns, ..) => Some(format!(
-                "One run of {baseline} against one of {side}: the errors are those of each run by itself. What differs \
-                 from run to run (the hour, a restart, another virtual machine) is not in them, and may be all there is to \
-                 a difference; {several}."
+                "One run of {baseline} against one of {side} has no verdict: the intervals are of each run by itself. What \
+                 differs from run to run (the hour, a restart, another virtual machine) is not in them, and may be all \
+                 there is to a difference; {several}."
             )),
             (Method::Unpaired, 1, _) | (Method::Unpaired, _, 1) => Some(format!(
                 "{} has a single run, which is taken to vary as those of the other side do; {several}.",
@@ -431,6 +434,7 @@ impl<'a> Match<'a> {
         }
     }
 
+    /// What a verdict on a figure is made of, or why there is none.
     fn estimate(&self, figure: Figure) -> Result<LogRatio, String> {
         let both = [self.baseline.as_slice(), self.other.as_slice()].concat();
         if let Some(reason) = figure.reason_against(&both) {
@@ -444,15 +448,7 @@ impl<'a> Match<'a> {
                 Ok(LogRatio::paired(&ratios))
             }
             Method::Unpaired => Ok(LogRatio::unpaired(&baseline, &other)),
-            Method::SingleRuns => {
-                let single = |run: &RunReport| {
-                    let Measured { value, bounds } = figure.of(run);
-                    bounds.map(|bounds| Single { value, bounds, blocks: run.confidence.blocks })
-                };
-                let both = single(self.baseline[0]).zip(single(self.other[0]));
-                let (baseline, other) = both.ok_or("a run is too short or unsteady for an interval")?;
-                Ok(LogRatio::of_single_runs(baseline, other))
-            }
+            Method::SingleRuns => Err("none, of a single run each".into()),
         }
     }
 
@@ -469,20 +465,24 @@ impl<'a> Match<'a> {
         }
     }
 
-    /// A figure before the verdict, which depends on all others.
+    /// A figure before the verdict, which depends on all others, and what that is to be made of.
     fn compared(&self, figure: Figure) -> (Compared, Option<LogRatio>) {
         let estimate = self.estimate(figure);
         let (baseline, other) = (self.measured(figure, &self.baseline), self.measured(figure, &self.other));
-        let ratio = match &estimate {
-            Ok(estimate) => Measured { value: estimate.value.exp(), bounds: estimate.bounds() },
-            Err(_) => Measured { value: other.value / baseline.value, bounds: None },
+        let bounds = match (&estimate, self.method, baseline.bounds.zip(other.bounds)) {
+            (Ok(estimate), ..) => estimate.bounds(),
+            (Err(_), Method::SingleRuns, Some((from, to))) => {
+                bounds_of_ratio((baseline.value, from), (other.value, to))
+            }
+            (Err(_), ..) => None,
         };
+        let value = estimate.as_ref().map_or(other.value / baseline.value, |estimate| estimate.value.exp());
         let compared = Compared {
             figure,
             baseline,
             other,
-            ratio,
-            chance: estimate.as_ref().ok().map(|estimate| estimate.chance_of(0.0)),
+            ratio: Measured { value, bounds },
+            chance: None,
             corrected: None,
             verdict: Verdict::CannotTell,
             could_show: None,
@@ -514,8 +514,8 @@ fn common_blocks(
     Ok(blocks(from, baseline)?.intersection(&blocks(side, other)?).copied().collect())
 }
 
-/// The verdicts of all figures, the regressions among them, and how many tests that took.
-fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regression>, usize) {
+/// The verdicts of all figures, the regressions among them, and what they were corrected for.
+fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regression>, Correction) {
     let mut tests: Vec<LogRatio> = Vec::new();
     let mut worse_by: Vec<f64> = Vec::new();
     // Of each figure of each pair, the number of its test.
@@ -544,12 +544,13 @@ fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regre
         pairs.push(Pair { cell: each.cell.clone(), side: each.side.name.clone(), method: each.method, runs, figures });
         numbers.push(of_figures);
     }
-    let corrected = holm(&tests.iter().map(|test| test.chance_of(0.0)).collect::<Vec<_>>());
+    let chances: Vec<f64> = tests.iter().map(|test| test.chance_of(0.0, tests.len())).collect();
+    let corrected = holm(&chances);
     let open = corrected.iter().filter(|&&chance| chance > ALPHA).count().max(1);
     let figures = pairs.iter_mut().flat_map(|pair| &mut pair.figures).zip(numbers.iter().flatten());
     for (compared, number) in figures {
         let Some(number) = *number else { continue };
-        compared.corrected = Some(corrected[number]);
+        (compared.chance, compared.corrected) = (Some(chances[number]), Some(corrected[number]));
         compared.could_show = tests[number].could_show(ALPHA / open as f64);
         compared.verdict = match corrected[number] <= ALPHA {
             false => Verdict::NoDifferenceShown,
@@ -558,7 +559,9 @@ fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regre
         };
     }
     let regression = limit.map(|limit| regression(limit, &pairs, &numbers, &tests, &worse_by));
-    (pairs, regression, tests.len())
+    let ranked = tests.iter().filter(|test| test.has_ranks_for(tests.len())).count();
+    let correction = Correction { method: "holm".into(), alpha: ALPHA, comparisons: tests.len(), ranked };
+    (pairs, regression, correction)
 }
 
 /// The logarithm of the ratio from which on a figure is worse by more than a share.
@@ -575,7 +578,7 @@ fn regression(
     limits: &[f64],
 ) -> Regression {
     let chance = |(test, &limit): (&LogRatio, &f64)| match (test.value - limit) * limit.signum() > 0.0 {
-        true => test.chance_of(limit),
+        true => test.chance_of(limit, tests.len()),
         false => 1.0,
     };
     let corrected = holm(&tests.iter().zip(limits).map(chance).collect::<Vec<_>>());

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::estimate::POWER;
 use super::setup::Difference;
-use super::{Compared, Comparison, Figure, Measured, Method, Pair, Side, Verdict};
+use super::{Compared, Comparison, Correction, Figure, Measured, Method, Pair, Side, Verdict};
 use crate::report::text::{printable, with_bounds};
 
 /// Names are cut here in the headings of tables; the list of sides has them whole.
@@ -41,13 +41,20 @@ impl Comparison {
 
     fn write_notes(&self, out: &mut String) -> std::fmt::Result {
         let figures = || self.pairs.iter().flat_map(|pair| &pair.figures);
-        let mut notes = format!(
-            "Intervals are of {:.0} % each. Verdicts are corrected for their number (Holm): the chance of a wrong one among \
-             {} is {:.0} %.",
-            100.0 * self.level,
-            self.correction.comparisons,
-            100.0 * self.correction.alpha
-        );
+        let Correction { alpha, comparisons, ranked, .. } = self.correction;
+        let mut notes = format!("Intervals are of {:.0} % each.", 100.0 * self.level);
+        if comparisons > 0 {
+            let _ = write!(
+                notes,
+                " Verdicts are corrected for their number (Holm): the chance of a wrong one among {comparisons} is {:.0} %.",
+                100.0 * alpha
+            );
+        }
+        if ranked < comparisons {
+            notes.push_str(
+                " With so few runs that takes their ratios to vary about as normal ones do (docs/comparing.md).",
+            );
+        }
         if figures().any(|compared| compared.verdict == Verdict::NoDifferenceShown) {
             let _ = write!(
                 notes,
@@ -57,7 +64,7 @@ impl Comparison {
             );
         }
         if figures().any(is_by_chance) {
-            notes.push_str(" \\*: the interval leaves 1 out, which among so many happens by chance.");
+            notes.push_str(" \\*: the interval by itself leaves 1 out, which among so many happens by chance.");
         }
         writeln!(out)?;
         write_wrapped(out, "", &notes)

@@ -164,11 +164,6 @@ impl Ratio {
     }
 }
 
-/// Of Student's distribution behind the intervals of a run of so many blocks.
-pub fn degrees_of_freedom(blocks: usize) -> f64 {
-    cosines(blocks, COSINES) as f64
-}
-
 /// How many cosines are taken of a series.
 fn cosines(blocks: usize, multiple: f64) -> usize {
     ((multiple * (blocks as f64).powf(2.0 / 3.0)).round() as usize).max(FEWEST_COSINES)
