@@ -5,6 +5,7 @@
 
 pub mod null_server;
 pub mod program;
+pub mod proxy;
 pub mod server;
 
 pub use server::Server;
