@@ -24,7 +24,10 @@ The first one is the baseline. docs/comparing.md says how verdicts are made.";
 
 impl From<CompareError> for CliError {
     fn from(error: CompareError) -> CliError {
-        CliError::Run(error.to_string())
+        match error {
+            CompareError::Saved(_) => CliError::Run(error.to_string()),
+            _ => CliError::usage(error.to_string()),
+        }
     }
 }
 

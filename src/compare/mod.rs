@@ -40,6 +40,8 @@ pub const SCHEMA_VERSION: u32 = 1;
 pub enum CompareError {
     #[error(transparent)]
     Saved(#[from] SavedError),
+    #[error("{0} is a single run by itself; give a second file or folder")]
+    OneRun(PathBuf),
     #[error("{0} is of one target, so there is nothing to compare; give a second file or folder")]
     OneTarget(PathBuf),
     #[error("{0} is of no experiment, unlike other files of its folder; give it a folder of its own")]
@@ -257,9 +259,7 @@ impl Figure {
     fn reason_against(self, runs: &[&RunReport]) -> Option<String> {
         let fewest = runs.iter().map(|run| run.latency_us.response.count).min().unwrap_or_default();
         match self.beyond() {
-            Some(share) if share * (fewest as f64) < FEWEST_BEYOND => {
-                Some(format!("fewer than {FEWEST_BEYOND} latencies beyond it in a run"))
-            }
+            Some(share) if share * (fewest as f64) < FEWEST_BEYOND => Some("too few latencies beyond it".into()),
             _ if runs.iter().all(|run| self.of(run).value > 0.0) => None,
             _ => Some("a run has none".into()),
         }
@@ -404,6 +404,7 @@ impl<'a> Match<'a> {
                     ));
                 }
                 method = Method::Paired;
+                warnings.extend(always_first((from, &baseline), (side, &other), cell));
             }
         }
         if baseline.len() == 1 && other.len() == 1 {
@@ -514,6 +515,29 @@ fn common_blocks(
     Ok(blocks(from, baseline)?.intersection(&blocks(side, other)?).copied().collect())
 }
 
+/// Chance may have put one side first in every block; then what a block's first run meets is no chance.
+fn always_first(
+    (from, baseline): (&Runs, &[&RunReport]),
+    (side, other): (&Runs, &[&RunReport]),
+    cell: &Cell,
+) -> Option<String> {
+    let order = |run: &RunReport| run.cell.as_ref().map(|cell| cell.order);
+    let first = baseline.iter().zip(other).filter(|(baseline, other)| order(baseline) < order(other)).count();
+    let (first, second) = match first {
+        0 => (side, from),
+        all if all == baseline.len() => (from, side),
+        _ => return None,
+    };
+    (baseline.len() > 1).then(|| {
+        format!(
+            "{}: {} came before {} in every block, so what befalls the earlier run counts as a difference; add repeats.",
+            cell.words(),
+            first.name,
+            second.name
+        )
+    })
+}
+
 /// The verdicts of all figures, the regressions among them, and what they were corrected for.
 fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regression>, Correction) {
     let mut tests: Vec<LogRatio> = Vec::new();
@@ -611,7 +635,10 @@ impl Comparison {
             .pairs
             .iter()
             .filter(|pair| pair.figures.iter().all(|compared| compared.verdict == Verdict::CannotTell));
-        let untold = untold.map(|pair| format!("no figure of {} ({}) could be judged", pair.side, pair.cell.words()));
+        let untold = untold.map(|pair| {
+            let reason = pair.figures.first().and_then(|compared| compared.reason.as_deref()).unwrap_or("unknown");
+            format!("no figure of {} ({}) has a verdict: {reason}", pair.side, pair.cell.words())
+        });
         left_out.chain(self.not_compared.iter().cloned()).chain(untold).collect()
     }
 }

@@ -160,6 +160,9 @@ fn reason_against(run: &RunReport) -> Option<String> {
 
 /// The targets of an experiment in its own order, the first being the baseline.
 fn targets_of(folder: &Path) -> Result<Vec<Runs>, CompareError> {
+    if folder.is_file() {
+        return Err(CompareError::OneRun(folder.to_path_buf()));
+    }
     let runs = saved::read(folder)?;
     let mut sides: Vec<Runs> = Vec::new();
     let experiment = if folder.join(DESIGN).is_file() { Some(Experiment::read(folder)?) } else { None };
