@@ -191,24 +191,26 @@ fn without_a_difference_at_most_5_of_100_experiments_show_one() {
 }
 
 #[test]
-fn a_difference_of_5_percent_is_found_with_10_repeats() {
+fn a_difference_of_5_percent_is_found_with_10_repeats_and_one_that_could_be_shown_with_5() {
     let mut maker = Maker::new();
-    let (least_of_5, least_of_10) = (40.0, 90.0);
-    for (blocks, is_paired, least) in [(5, true, least_of_5), (10, true, least_of_10), (10, false, least_of_10)] {
+    for (blocks, is_paired, percent, least) in
+        [(5, true, 5.0, 60.0), (10, true, 5.0, 90.0), (10, false, 5.0, 90.0), (5, true, 5.7, 75.0), (10, true, 2.9, 85.0)]
+    {
+        let truth = 1.0 - percent / 100.0;
         let (mut found, mut could_show, mut held) = (0, 0.0, 0);
         for seed in 0..EXPERIMENTS {
-            let comparison = experiment(&mut maker, seed, blocks, is_paired, of_normal, 0.95f64.ln());
+            let comparison = experiment(&mut maker, seed, blocks, is_paired, of_normal, f64::ln(truth));
             let tps = of_figure(&comparison.pairs[0], Figure::Tps);
             assert_ne!(tps.verdict, Verdict::Better, "{seed}");
             found += u64::from(tps.verdict == Verdict::Worse);
-            held += u64::from(tps.ratio.bounds.is_some_and(|bounds| bounds.low <= 0.95 && 0.95 <= bounds.high));
+            held += u64::from(tps.ratio.bounds.is_some_and(|bounds| bounds.low <= truth && truth <= bounds.high));
             could_show += 100.0 * tps.could_show.unwrap() / EXPERIMENTS as f64;
         }
         let percentage = |count: u64| 100.0 * count as f64 / EXPERIMENTS as f64;
-        let how = if is_paired { "pairs" } else { "runs a side" };
         let (found, held) = (percentage(found), percentage(held));
         println!(
-            "5 %, {blocks} {how}: found {found:.1} %, interval holds it {held:.1} %, could show {could_show:.1} %"
+            "{percent} %, {blocks} {}: found {found:.1} %, interval holds it {held:.1} %, could show {could_show:.1} %",
+            if is_paired { "pairs" } else { "runs a side" }
         );
         assert!(found >= least, "{found}");
         assert!((92.0..=98.0).contains(&held), "{held}");

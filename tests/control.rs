@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
