@@ -193,9 +193,13 @@ fn without_a_difference_at_most_5_of_100_experiments_show_one() {
 #[test]
 fn a_difference_of_5_percent_is_found_with_10_repeats_and_one_that_could_be_shown_with_5() {
     let mut maker = Maker::new();
-    for (blocks, is_paired, percent, least) in
-        [(5, true, 5.0, 60.0), (10, true, 5.0, 90.0), (10, false, 5.0, 90.0), (5, true, 5.7, 75.0), (10, true, 2.9, 85.0)]
-    {
+    for (blocks, is_paired, percent, least) in [
+        (5, true, 5.0, 60.0),
+        (10, true, 5.0, 90.0),
+        (10, false, 5.0, 90.0),
+        (5, true, 5.7, 75.0),
+        (10, true, 2.9, 85.0),
+    ] {
         let truth = 1.0 - percent / 100.0;
         let (mut found, mut could_show, mut held) = (0, 0.0, 0);
         for seed in 0..EXPERIMENTS {

@@ -95,7 +95,7 @@ fn one_ctrl_c_ends_a_load_whose_server_stopped_answering() {
 }
 
 #[test]
-fn one_ctrl_c_ends_a_statement_that_waits_for_a_lock() {
+fn a_statement_that_waits_for_a_lock_is_ended_by_one_ctrl_c_or_by_its_time() {
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         let mut client = server.client();
@@ -110,6 +110,13 @@ fn one_ctrl_c_ends_a_statement_that_waits_for_a_lock() {
         };
         while !processes("SELECT SLEEP") {
             sleep(Duration::from_millis(5));
+        }
+        // Nobody is there for Ctrl-C in a nightly job.
+        for command in ["check", "run"] {
+            let url = server.url();
+            let message = fail(1, &[&[command, "--url", &url, "--connect-timeout", "0.5"], &SMALL[..]].concat());
+            assert!(message.contains("reading table sizes: the connection broke: no answer within 0.5 s"), "{message}");
+            assert!(message.contains("--connect-timeout"), "{message}");
         }
         for (command, sent, part) in [
             ("prewarm", "SUM(LENGTH", "interrupted while reading tables; nothing was changed"),

@@ -12,7 +12,7 @@ use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use support::Server;
-use support::program::{count, fail, number, oltpbench, report, report_of, succeed, text};
+use support::program::{count, fail, number, oltpbench, report, report_of, succeed, text, wait_until};
 
 /// Servers that are installed; the support module says loudly which are not.
 fn servers(arguments: &[&str]) -> Vec<Server> {
@@ -445,16 +445,6 @@ fn disturbed(arguments: &[&str], what: impl FnOnce(&Child)) -> Value {
     support::program::document(&file, &output)
 }
 
-/// Waits until something is so, however slow the machine is.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let patience = Instant::now() + Duration::from_secs(120);
-    while !is_so() {
-        assert!(Instant::now() < patience, "in vain waited for: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
 /// Numbers of the program's connections: those of its run and the one that reads the counters.
 fn sessions(server: &Server) -> Vec<String> {
     let rows = server.sql("SELECT id FROM information_schema.processlist WHERE user = 'sysbench'");
@@ -520,7 +510,11 @@ fn an_init_sql_that_fails_or_blocks_is_told_without_what_it_has_in_quotes() {
             for (sql, timeout, said) in [
                 ("SET nonsense", "10", "--init-sql `SET nonsense` failed: "),
                 ("SET PASSWORD 'hunter2'", "10", "--init-sql `SET PASSWORD '...'` failed: error 1064, whose text"),
-                ("DO SLEEP(1000)", "0.5", "--init-sql `DO SLEEP(1000)` failed: no answer within --connect-timeout"),
+                (
+                    "DO SLEEP(1000)",
+                    "0.5",
+                    "--init-sql `DO SLEEP(1000)` failed: no answer within 0.5 s (--connect-timeout)",
+                ),
             ] {
                 let arguments = [command, "--url", &url, "--init-sql", sql, "--connect-timeout", timeout];
                 let message = fail(1, &[&arguments[..], &SMALL[..]].concat());
@@ -532,9 +526,13 @@ fn an_init_sql_that_fails_or_blocks_is_told_without_what_it_has_in_quotes() {
         address.connect_timeout = Duration::from_millis(500);
         let silent =
             |address: &MySqlAddress| Connection::open(&Endpoint::new(address.clone()).unwrap()).err().unwrap().message;
-        assert!(silent(&address).ends_with("failed: no answer within --connect-timeout"), "{}", silent(&address));
+        assert!(
+            silent(&address).ends_with("failed: no answer within 0.5 s (--connect-timeout)"),
+            "{}",
+            silent(&address)
+        );
         address.statement_timeout = Some(Duration::from_secs(1));
-        assert!(silent(&address).ends_with("failed: no answer within --statement-timeout"), "{}", silent(&address));
+        assert!(silent(&address).ends_with(": no answer within 1 s (--statement-timeout)"), "{}", silent(&address));
     }
 }
 
@@ -598,6 +596,7 @@ fn writes_go_on_once_a_server_takes_them_again() {
         let findings = run["findings"].as_array().unwrap();
         let lost = findings.iter().find(|finding| finding["code"] == "connections-lost").unwrap();
         assert!(lost["message"].as_str().unwrap().contains("; all at once were for "), "{lost}");
+        assert!(lost["message"].as_str().unwrap().contains("connections were left since their server"), "{lost}");
     }
 }
 

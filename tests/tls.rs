@@ -4,13 +4,16 @@
 mod support;
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use oltpbench::spec::{MySqlAddress, Secret, SslFiles, SslMode};
 use oltpbench::target::mysql::connection::{Connection, Endpoint};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose, date_time_ymd};
+use rustix::process::{Pid, Signal, kill_process};
 use support::Server;
-use support::program::{OutputAssertExt, count, fail, oltpbench, report, succeed, text};
+use support::program::{OutputAssertExt, count, document, fail, oltpbench, report, succeed, text, wait_until};
 use tempfile::TempDir;
 
 const SIZE: [&str; 4] = ["--tables", "1", "--table-size", "100"];
@@ -43,7 +46,12 @@ impl Authority {
 
     /// Signs a certificate for a name, whose file and key it gives.
     fn sign(&self, name: &str, last_year: i32) -> [String; 2] {
-        let mut params = CertificateParams::new([name.to_string()]).unwrap();
+        self.sign_for(&[name], name, last_year)
+    }
+
+    /// The same with the names that clients look at given apart from the file's.
+    fn sign_for(&self, names: &[&str], name: &str, last_year: i32) -> [String; 2] {
+        let mut params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.not_before = date_time_ymd(2020, 1, 1);
         params.not_after = date_time_ymd(last_year, 12, 31);
@@ -176,6 +184,67 @@ fn a_certificate_for_another_name_is_refused_unless_the_name_is_given_or_not_ask
         all_commands(&ours, &url, &named("db.example"), None);
         all_commands(&ours, &url, &named("db.example.org"), Some("is for another name"));
         encrypted(&url, &["--ssl-mode", "verify-ca", "--ssl-ca", &ca]);
+    }
+}
+
+#[test]
+fn a_certificate_without_names_is_not_said_to_be_for_another() {
+    let ours = Authority::new("ours");
+    for server in servers(&ours, &ours.sign_for(&[], "nobody", 2999)) {
+        let url = server.url();
+        refused(&url, &["--ssl-mode", "verify-identity", "--ssl-ca", &ours.ca()], "its certificate names no server");
+        encrypted(&url, &["--ssl-mode", "verify-ca", "--ssl-ca", &ours.ca()]);
+    }
+}
+
+#[test]
+fn a_certificate_that_is_replaced_by_a_bad_one_in_mid_run_keeps_new_connections_away_and_is_told() {
+    let ours = Authority::new("ours");
+    let (right, wrong) = (ours.sign("127.0.0.1", 2999), ours.sign("elsewhere", 2999));
+    let used = ["certificate", "key"].map(|what| ours.path(what).display().to_string());
+    let put = |files: &[String; 2]| {
+        for (to, from) in used.iter().zip(files) {
+            fs::copy(from, to).unwrap();
+        }
+    };
+    put(&right);
+    for server in servers(&ours, &used) {
+        let url = server.url();
+        let verified = ["--ssl-mode", "verify-identity", "--ssl-ca", &ours.ca()];
+        let endless = ["run", "--mode", "point-select", "--url", &url, "--threads", "3", "--time", "600"];
+        let mut command = oltpbench(&[&endless[..], &SIZE, &verified].concat());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("run.json");
+        command.args(["--report-interval", "0.2", "--json"]).arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // The first line comes once it measures.
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        wait_until("transactions", || server.status(&["Com_select"])["Com_select"] > 100);
+        // MySQL would not take one that has expired, or of another authority.
+        put(&wrong);
+        server.sql(if server.version().contains("MariaDB") { "FLUSH SSL" } else { "ALTER INSTANCE RELOAD TLS" });
+        let sessions = || -> Vec<String> {
+            let processes = server.sql("SHOW PROCESSLIST");
+            processes.iter().filter(|row| row[1] == "sysbench").map(|row| row[0].clone()).collect()
+        };
+        sessions().iter().for_each(|id| drop(server.try_sql(&format!("KILL {id}"))));
+        wait_until("sessions to end", || sessions().is_empty());
+        // This test's own questions are made over a connection each.
+        let (mut asked, before) = (0, server.status(&["Connections"])["Connections"]);
+        wait_until("attempts to connect again", || {
+            asked += 1;
+            server.status(&["Connections"])["Connections"] >= before + asked + 9
+        });
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let run = document(&file, &output);
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        assert_eq!((count(&run, "away"), count(&run, "totals.reconnects")), (3, 0), "{run}");
+        let errors = run["totals"]["errors"].as_array().unwrap();
+        let refused = errors.iter().find(|error| error["statement"] == "connect").unwrap();
+        assert!(refused["message"].as_str().unwrap().contains("its certificate is for another name"), "{refused}");
+        // The next server begins with it.
+        put(&right);
     }
 }
 

@@ -362,7 +362,7 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
             report.differences()
         ))),
         Status::Completed if report.away > 0 => Err(CliError::Run(format!(
-            "{} of {} connections broke and did not come back before the end; see the errors by code",
+            "{} of {} connections were lost and did not come back before the end; see the errors by code",
             report.away, report.spec.threads
         ))),
         Status::Completed if too_many => Err(CliError::Run(format!(
@@ -568,7 +568,7 @@ pub(super) fn demo(interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
         }
         super::show(format_args!("\n== {name}: {DEMO_THREADS} threads for {} s\n", DEMO_TIME.as_secs()));
         let report = demo_run(&workload, plan, &address, interrupted)?;
-        super::show(format_args!("\n{}", text::summary(&report, &[50.0, 95.0, 99.0, 99.9])));
+        super::show(format_args!("\n{}", text::summary(&report, &text::PERCENTILES)));
         let code = exit_code(&report)?;
         if code != ExitCode::SUCCESS {
             return Ok(code);

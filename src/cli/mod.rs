@@ -7,6 +7,7 @@
 //! * [`experiment`]: a grid of runs, measured into a folder.
 //! * [`progress`]: what a person sees meanwhile.
 //! * [`published`]: published figures, and runs against them.
+//! * [`report`]: saved runs, shown again.
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
@@ -17,6 +18,7 @@ mod options;
 mod profile;
 mod progress;
 mod published;
+mod report;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -199,6 +201,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
         (Some(("prepare", matches)), Some(choice)) => commands::prepare(&choice, matches, &interrupted),
         (Some(("prewarm", matches)), Some(choice)) => commands::prewarm(&choice, matches, &interrupted),
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
+        (Some(("report", matches)), _) => report::report(matches),
         (Some(("workloads", matches)), _) => commands::workloads(matches),
         (Some(("compare", matches)), _) => compare::run(matches),
         (Some(("published", matches)), _) => published::published(matches),
@@ -317,6 +320,7 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             RUN_EXAMPLE,
         ))))?)
         .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
+        .subcommand(report::command())
         .subcommand(
             named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
                 .subcommand_required(true)

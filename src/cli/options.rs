@@ -98,7 +98,8 @@ pub(super) struct TargetArgs {
     /// Compress all connections [possible values: zlib, zstd]
     #[arg(long, value_name = "ALGORITHM", value_parser = parse_algorithm)]
     compress: Option<Algorithm>,
-    /// Seconds that a connection may take, its login and --init-sql included [default: 10]
+    /// Seconds that a connection may take, its login and --init-sql included, and each answer that a run or check needs
+    /// beforehand [default: 10]
     #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
     connect_timeout: Option<Duration>,
     /// Statement that each connection begins with; may be given several times. Reports show none of what it has in quotes

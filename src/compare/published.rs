@@ -9,7 +9,8 @@ use std::fmt::Write;
 
 use crate::published::text::wrapped;
 use crate::published::{Meaning, Publication, Run, Setup, Stated};
-use crate::report::text::{grouped, printable};
+use crate::report::figures::grouped;
+use crate::report::text::printable;
 use crate::report::{RunReport, Statement, Status};
 
 #[derive(Debug, thiserror::Error)]

@@ -5,7 +5,9 @@ use std::fmt::Write;
 use super::estimate::POWER;
 use super::setup::Difference;
 use super::{Compared, Comparison, Correction, Figure, Measured, Method, Pair, Side, Verdict};
-use crate::report::text::{printable, with_bounds};
+use crate::metrics::Bounds;
+use crate::report::figures::with_ends;
+use crate::report::text::printable;
 
 /// Names are cut here in the headings of tables; the list of sides has them whole.
 const LONGEST_NAME: usize = 26;
@@ -175,8 +177,10 @@ fn write_pair(out: &mut String, baseline: &str, pair: &Pair) -> std::fmt::Result
         true => figure.name().to_string(),
         false => format!("{} (ms)", figure.name()),
     };
-    let measured = |figure: Figure, measured: Measured| {
-        with_bounds(measured.value, measured.bounds, if figure.is_rate() { 1.0 } else { 1e-3 })
+    let measured = |figure: Figure, Measured { value, bounds }: Measured| {
+        let scale = if figure.is_rate() { 1.0 } else { 1e-3 };
+        let bounds = bounds.map(|Bounds { low, high }| Bounds { low: low * scale, high: high * scale });
+        with_ends(value * scale, bounds)
     };
     let figures = shown.iter().map(|compared| {
         let figure = compared.figure;
@@ -227,7 +231,7 @@ fn is_by_chance(compared: &Compared) -> bool {
 
 fn ratio(ratio: Measured) -> String {
     match ratio.bounds {
-        Some(_) => with_bounds(ratio.value, ratio.bounds, 1.0),
+        Some(_) => with_ends(ratio.value, ratio.bounds),
         None => format!("{:.3}", ratio.value),
     }
 }

@@ -26,7 +26,7 @@ pub fn examine<T: Target + Database>(
     demand: &Demand<'_>,
     interrupted: &AtomicBool,
 ) -> Result<(Facts, Vec<Check>), EngineError> {
-    let mut control = target.control(interrupted)?;
+    let mut control = target.prompt_control(interrupted)?;
     let facts = control.facts()?;
     let mut checks = vec![tables::check(control.as_mut(), target.dialect(), demand.plan)?];
     checks.extend(control.check(&facts, demand)?);
@@ -51,7 +51,7 @@ pub fn admit(
     interrupted: &AtomicBool,
 ) -> Result<Facts, EngineError> {
     refuse(ports(address, demand))?;
-    let mut control = database.control(interrupted)?;
+    let mut control = database.prompt_control(interrupted)?;
     let facts = control.facts()?;
     refuse(control.refusals(&facts, demand.plan))?;
     refuse([tables::check(control.as_mut(), database.dialect(), demand.plan)?])?;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::digests;
 use super::worker::{self, Shared};
 use crate::metrics::server::{Counters, Counting, Reading, Sent, Step, rises_between};
-use crate::target::{Control, Database, Digest, Fault};
+use crate::target::{Control, Database, Digest, Fault, FaultClass};
 use crate::workload::plan::Plan;
 
 /// How often the window's start and end are looked for; the end may be brought forward at any time.
@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(5);
 const GRACE: Duration = Duration::from_secs(2);
 /// Share of the window that lies after the first reading, at least.
 const COVERED: f64 = 0.9;
+/// Why they are not known of a run that ends while a question is under way.
+const OVER: &str = "the run was over before they could be read";
 
 /// What the run and the reading thread tell each other.
 #[derive(Default)]
@@ -99,11 +101,11 @@ fn over_window<T>(
     reader: &Reader,
 ) -> Result<Counters, String> {
     let stop = &reader.stop;
-    let over = || "the run was over before they could be read".to_string();
+    let over = || OVER.to_string();
     until(stop, || reader.may_log_in.load(Ordering::Relaxed).then_some(())).ok_or_else(over)?;
-    let control = server.control(stop);
+    let control = server.prompt_control(stop);
     reader.logged_in.store(true, Ordering::Relaxed);
-    let control = control.map_err(|fault| fault.to_string())?;
+    let control = control.map_err(why)?;
     let recorder = until(stop, || shared.recorder.get()).ok_or_else(over)?;
     let window = recorder.window();
     let names = counter_names(control.as_ref(), &shared.plan);
@@ -174,10 +176,10 @@ impl<T> Source<'_, T> {
     /// The connection may have been closed for being idle; then it is opened again.
     fn read(&mut self) -> Result<Reading, String> {
         let read = self.try_read().or_else(|_| {
-            self.control = self.server.control(self.stop)?;
+            self.control = self.server.prompt_control(self.stop)?;
             self.try_read()
         });
-        read.map_err(|fault| fault.to_string())
+        read.map_err(why)
     }
 
     fn try_read(&mut self) -> Result<Reading, Fault> {
@@ -188,7 +190,7 @@ impl<T> Source<'_, T> {
     }
 
     fn digests(&mut self) -> Result<Vec<Digest>, String> {
-        self.control.digests().map_err(|fault| fault.to_string())
+        self.control.digests().map_err(why)
     }
 
     /// What the workers have sent so far.
@@ -237,6 +239,11 @@ impl Steps {
         self.latest = reading;
         Ok(())
     }
+}
+
+fn why(fault: Fault) -> String {
+    // Nobody interrupts a reader but the end of its run.
+    if fault.class == FaultClass::Interrupted { OVER.into() } else { fault.message }
 }
 
 fn until<R>(stop: &AtomicBool, reached: impl Fn() -> Option<R>) -> Option<R> {

@@ -12,8 +12,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::figures::grouped;
 use super::saved::{self, DESIGN, SavedError};
-use super::text::{grouped, printable};
+use super::text::printable;
 use super::{JsonFile, ReportError, Spec, Target};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

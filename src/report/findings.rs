@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::text::grouped;
+use super::figures::grouped;
 use super::{Counts, ErrorEntry, RowsNotFound, RunReport, Server, Status};
 use crate::metrics::Unsteady;
 
@@ -51,6 +51,7 @@ const SHORTEST_CPU_S: f64 = 1.0;
 const CONNECT: &str = "connect";
 /// Class of the errors that make a connection pause.
 const OVERLOAD: &str = "overload";
+const FAILOVER: &str = "failover";
 /// Share of the connections' time that the latencies must cover to be believed.
 const CUT_OFF_LIMIT: f64 = 0.95;
 
@@ -109,6 +110,15 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
     let in_all = |count: fn(&Counts) -> u64| spans.iter().map(|span| count(span)).sum::<u64>();
     let (broke, back) = (in_all(|span| span.lost_connections), in_all(|span| span.reconnects));
     let refused = in_all(|span| sum(span, |error| error.statement == CONNECT));
+    let left = in_all(|span| sum(span, |error| error.class == FAILOVER && error.statement != CONNECT)).min(broke);
+    let lost = match left {
+        0 => format!("{broke} connections broke"),
+        left if left == broke => format!("{left} connections were left since their server took no writes any more"),
+        left => format!(
+            "{} connections broke and {left} were left since their server took no writes any more",
+            broke - left
+        ),
+    };
     let before = match report.warmup.lost_connections {
         0 => String::new(),
         before => format!(" ({before} of them before the window)"),
@@ -117,7 +127,7 @@ fn lost_connections(report: &RunReport) -> Option<Finding> {
         Finding::new(
             "connections-lost",
             format!(
-                "{broke} connections broke{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{}",
+                "{lost}{before}, {back} came back, {refused} attempts to connect again failed, and {} were away at the end{}",
                 report.away,
                 outages(report)
             ),

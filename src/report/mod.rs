@@ -5,19 +5,33 @@
 //! in, and never holds a password.
 //!
 //! * [`check`]: what `oltpbench check` says, as a document and as text.
+//! * [`csv`]: a row a run, or a row an interval, for spreadsheets and scripts.
 //! * [`experiment`]: what a grid of runs is to measure, and what became of them.
+//! * [`figures`]: the figures to quote, with their intervals.
 //! * [`findings`]: what a reader must know before believing a run's figures.
+//! * [`hlog`]: latency distributions for the tools of HdrHistogram.
+//! * [`list`]: the runs of a folder, in a line each.
+//! * [`markdown`]: runs side by side, to be pasted into an article.
 //! * [`saved`]: reports read back from files and folders.
 //! * [`server`]: the server's own counters beside ours.
+//! * [`setup`]: how runs were set up, and what differs between them.
 //! * [`text`]: a run's report for a terminal.
 //!
 //! Imports `metrics`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod check;
+pub mod csv;
+#[cfg(test)]
+mod example;
 pub mod experiment;
+pub mod figures;
 pub mod findings;
+pub mod hlog;
+pub mod list;
+pub mod markdown;
 pub mod saved;
 pub mod server;
+pub mod setup;
 pub mod text;
 
 use std::collections::BTreeMap;
@@ -105,6 +119,28 @@ pub enum Status {
     TooManyErrors,
     /// Ended early, since the server was away for too long.
     ServerLost,
+}
+
+impl Status {
+    /// As in the document.
+    pub fn code(self) -> &'static str {
+        match self {
+            Status::Completed => "completed",
+            Status::Interrupted => "interrupted",
+            Status::TooManyErrors => "too_many_errors",
+            Status::ServerLost => "server_lost",
+        }
+    }
+
+    /// Why a run ended before it should have.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Status::Completed => None,
+            Status::Interrupted => Some("interrupted"),
+            Status::TooManyErrors => Some("stopped: too many errors"),
+            Status::ServerLost => Some("stopped: the server was lost"),
+        }
+    }
 }
 
 /// A run's place in an experiment. Runs of the same target, threads, rate and workload are repeats of each other.
@@ -554,6 +590,11 @@ impl RunReport {
 }
 
 impl RunReport {
+    /// As in `--tag`, with semicolons between.
+    fn tags_in_words(&self) -> String {
+        self.tags.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join("; ")
+    }
+
     /// Between what was read and what was put there.
     pub fn differences(&self) -> u64 {
         self.validation.as_ref().map_or(0, |validation| validation.differences)
@@ -689,7 +730,13 @@ impl Latency {
 
     /// Any percentile, from the stored histogram; `None` if it cannot be read.
     pub fn percentile(&self, percentile: f64) -> Option<f64> {
-        decode(&self.histogram).map(|buckets| percentile_us(&buckets, percentile, self.min, self.max))
+        self.buckets().map(|buckets| percentile_us(&buckets, percentile, self.min, self.max))
+    }
+
+    /// The stored histogram; `None` if it cannot be read.
+    pub fn buckets(&self) -> Option<Buckets> {
+        let bytes = STANDARD.decode(&self.histogram).ok()?;
+        Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
     }
 }
 
@@ -700,11 +747,6 @@ fn encode(buckets: &Buckets) -> String {
         Ok(_) => STANDARD.encode(bytes),
         Err(_) => String::new(),
     }
-}
-
-fn decode(text: &str) -> Option<Buckets> {
-    let bytes = STANDARD.decode(text).ok()?;
-    Deserializer::new().deserialize(&mut bytes.as_slice()).ok()
 }
 
 impl Outages {
@@ -820,7 +862,7 @@ impl Client {
 
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
-    #[error("the report cannot be written to {path} ({source}); give --json another file")]
+    #[error("the report cannot be written to {path} ({source}); give another file")]
     Write { path: PathBuf, source: std::io::Error },
 }
 
@@ -860,10 +902,23 @@ impl JsonFile {
     }
 
     pub fn write(&self, report: &impl Serialize) -> Result<(), ReportError> {
+        self.write_by(|file| {
+            let mut buffered = std::io::BufWriter::new(file);
+            serde_json::to_writer_pretty(&mut buffered, report)?;
+            buffered.write_all(b"\n")?;
+            buffered.flush()
+        })
+    }
+
+    pub fn write_text(&self, text: &str) -> Result<(), ReportError> {
+        self.write_by(|file| file.write_all(text.as_bytes()))
+    }
+
+    fn write_by(&self, write: impl FnOnce(&mut std::fs::File) -> std::io::Result<()>) -> Result<(), ReportError> {
         let written = match self.is_direct() {
-            true => self.open_direct().and_then(|mut file| write_json(&mut file, report)),
+            true => self.open_direct().and_then(|mut file| write(&mut file)),
             false => self.open_aside().and_then(|mut file| {
-                write_json(&mut file, report)?;
+                write(file.as_file_mut())?;
                 file.as_file().sync_all()?;
                 file.persist(&self.path).map(drop).map_err(|error| error.error)
             }),
@@ -909,13 +964,6 @@ impl JsonFile {
     fn error(&self, source: std::io::Error) -> ReportError {
         ReportError::Write { path: self.path.clone(), source }
     }
-}
-
-fn write_json(file: &mut impl Write, report: &impl Serialize) -> std::io::Result<()> {
-    let mut buffered = std::io::BufWriter::new(file);
-    serde_json::to_writer_pretty(&mut buffered, report)?;
-    buffered.write_all(b"\n")?;
-    buffered.flush()
 }
 
 /// A report is an ordinary file, unlike a temporary one, which only its owner may read.

@@ -4,6 +4,7 @@
 //!
 //! Must not import: `engine`, `target`, `workload`, `cli`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -54,6 +55,16 @@ pub fn read(path: &Path) -> Result<Vec<Saved>, SavedError> {
     files.iter().map(|file| read_file(file)).collect()
 }
 
+/// What to call each run where several stand side by side: its name where that tells them apart, or its file's.
+pub fn labels(runs: &[Saved]) -> Vec<String> {
+    let stem = |run: &Saved| Some(run.path.file_stem()?.to_string_lossy().into_owned());
+    let tell_apart = |labels: &Vec<String>| labels.iter().collect::<BTreeSet<_>>().len() == runs.len();
+    let named = runs.iter().map(|run| run.report.name.clone()).collect::<Option<Vec<_>>>();
+    let by_file = || runs.iter().map(stem).collect::<Option<Vec<_>>>();
+    let by_path = || runs.iter().map(|run| run.path.display().to_string()).collect();
+    named.filter(tell_apart).or_else(|| by_file().filter(tell_apart)).unwrap_or_else(by_path)
+}
+
 fn read_file(path: &Path) -> Result<Saved, SavedError> {
     Ok(Saved { path: path.to_path_buf(), report: document(path)? })
 }
@@ -77,6 +88,21 @@ pub(super) fn document<T: DeserializeOwned>(path: &Path) -> Result<T, SavedError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_are_called_by_what_tells_them_apart() {
+        let called = |runs: [(&str, Option<&str>); 2]| {
+            let saved = runs.map(|(path, name)| {
+                let mut saved = crate::report::example::saved(path);
+                saved.report.name = name.map(Into::into);
+                saved
+            });
+            labels(&saved)
+        };
+        assert_eq!(called([("x/a.json", Some("one")), ("y/a.json", Some("two"))]), ["one", "two"]);
+        assert_eq!(called([("x/a.json", Some("one")), ("x/b.json", Some("one"))]), ["a", "b"]);
+        assert_eq!(called([("x/a.json", Some("one")), ("y/a.json", None)]), ["x/a.json", "y/a.json"]);
+    }
 
     #[test]
     fn what_is_no_report_is_refused_by_its_name() {

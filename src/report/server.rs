@@ -8,7 +8,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::Finding;
-use super::text::grouped;
+use super::figures::grouped;
 use crate::metrics::server::{self, Compared, Counters, DigestRise, Rises, Step};
 
 /// Where a line of text ends.

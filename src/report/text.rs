@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{Difference, ErrorEntry, Finding, Latency, RunReport, Status, Totals, Validation};
-use crate::metrics::{Bounds, Histogram, Interval};
+use super::figures::Figure;
+use super::{Difference, ErrorEntry, Finding, Latency, RunReport, Totals, Validation, setup};
+use crate::metrics::{Histogram, Interval};
 
 /// One line for an interval in sysbench's form, with the time of day (UTC) and the read/write requests added.
 /// `percentile` of `response` is its latency. Its err/s are the errors that were not answered by a retry, unlike the
@@ -70,7 +71,10 @@ pub fn printable(text: &str) -> String {
     line
 }
 
-/// The whole summary. `percentiles` are those to be shown, such as `[50, 95, 99, 99.9]`.
+/// The percentiles of a summary for which nobody named others.
+pub const PERCENTILES: [f64; 4] = [50.0, 95.0, 99.0, 99.9];
+
+/// The whole summary, with these percentiles.
 pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
     let mut out = String::new();
     // Writing into a String cannot fail, so the results are dropped.
@@ -92,14 +96,11 @@ pub fn summary(report: &RunReport, percentiles: &[f64]) -> String {
 
 /// A run of an experiment in a few words; its findings are named, since a figure may mean something else with them.
 pub fn headline(report: &RunReport) -> String {
-    let (totals, bounds) = (&report.totals, report.confidence.tps);
-    let plain = |value: f64| grouped(value, decimals(value, value / 100.0));
-    let mut out = format!(
-        "    tps {}, rps {}, p95 {} ms",
-        bounds.map_or_else(|| plain(totals.tps), |_| with_error(totals.tps, bounds, 1.0)),
-        plain(totals.rps),
-        plain(report.latency_us.response.p95 / 1e3),
-    );
+    let [tps, rps, _] = report.rates();
+    let p95 = report.latencies_ms().into_iter().find(|latency| latency.percentile == Some(95.0));
+    let p95 = p95.map_or("no latency".into(), |p95| format!("p95 {} ms", p95.shown_value()));
+    let interval = tps.shown_interval().map_or(String::new(), |interval| format!(" {interval}"));
+    let mut out = format!("    tps {}{interval}, rps {}, {p95}", tps.shown_value(), rps.shown_value());
     let codes: Vec<&str> = report.findings.iter().map(|finding| finding.code.as_str()).collect();
     if !codes.is_empty() {
         // Writing into a String cannot fail.
@@ -109,45 +110,10 @@ pub fn headline(report: &RunReport) -> String {
 }
 
 fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
-    let spec = &report.spec;
     writeln!(out, "Setup:")?;
-    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {}", printable(&value));
-    line("target:", report.target.url.clone())?;
-    line("server:", report.target.version.clone())?;
-    line("workload:", spec.workload.clone())?;
-    if let Some(profile) = &spec.profile {
-        line("profile:", profile.name.clone())?;
-        for change in &profile.changed {
-            let text = format!("{} is {} (profile: {})", change.option, change.value, change.profile_value);
-            line("  changed:", text)?;
-        }
+    for (name, value) in setup::first(report) {
+        writeln!(out, "    {:<36} {}", format!("{name}:"), printable(&value))?;
     }
-    let given = spec.options.iter().filter(|option| option.source == "command line");
-    let (of_prepare, given): (Vec<_>, Vec<_>) = given.partition(|option| option.of_prepare_only);
-    for (name, options) in [("options given:", given), ("given, but for prepare only:", of_prepare)] {
-        let options: Vec<String> = options.iter().map(|option| format!("{}={}", option.name, option.value)).collect();
-        if !options.is_empty() {
-            line(name, options.join(", "))?;
-        }
-    }
-    line("threads:", spec.threads.to_string())?;
-    if spec.warmup_time_s > 0.0 {
-        line("warm-up:", format!("{} s", spec.warmup_time_s))?;
-    }
-    line("statements:", spec.protocol.clone())?;
-    if let Some(encryption) = &report.encryption {
-        line("encryption:", encryption.clone())?;
-    }
-    if let Some(algorithm) = &report.target.compression {
-        line("compression:", algorithm.clone())?;
-    }
-    if report.target.password_command {
-        line("password:", "by --password-command".into())?;
-    }
-    for sql in &report.target.init_sql {
-        line("connections begin with:", sql.clone())?;
-    }
-    line("ids, seed:", format!("{}, {}", spec.rand_type, spec.rand_seed))?;
     writeln!(out)
 }
 
@@ -196,12 +162,7 @@ fn errors(out: &mut String, heading: &str, errors: &[ErrorEntry]) -> std::fmt::R
 }
 
 fn general(out: &mut String, report: &RunReport) -> std::fmt::Result {
-    let status = match report.status {
-        Status::Completed => "",
-        Status::Interrupted => " (interrupted)",
-        Status::TooManyErrors => " (stopped: too many errors)",
-        Status::ServerLost => " (stopped: the server was lost)",
-    };
+    let status = report.status.words().map_or(String::new(), |words| format!(" ({words})"));
     writeln!(out, "\nGeneral statistics:")?;
     writeln!(out, "    {:<36} {}", "started:", report.started_at)?;
     writeln!(out, "    {:<36} {:.4}s{status}", "total time:", report.totals.elapsed_s)?;
@@ -336,68 +297,18 @@ fn validation(out: &mut String, validation: &Validation) -> std::fmt::Result {
 
 /// The figures to quote, with their errors.
 fn result(out: &mut String, report: &RunReport, percentiles: &[f64]) -> std::fmt::Result {
-    let (totals, confidence, response) = (&report.totals, &report.confidence, &report.latency_us.response);
-    if response.count == 0 {
+    let latencies = report.latencies_ms();
+    if latencies.is_empty() {
         return Ok(());
     }
-    writeln!(out, "\nResult, with {} % intervals:", 100.0 * confidence.level)?;
-    let mut line = |name: &str, value: String| writeln!(out, "    {name:<36} {value}");
-    line("tps:", with_error(totals.tps, confidence.tps, 1.0))?;
-    line("rps:", with_error(totals.rps, confidence.rps, 1.0))?;
-    line("qps:", with_error(totals.qps, confidence.qps, 1.0))?;
-    let of = &confidence.latency_us;
-    line("mean latency (ms):", with_error(response.mean, of.mean, 1e-3))?;
-    let known = [
-        (50.0, response.p50, of.p50),
-        (90.0, response.p90, of.p90),
-        (95.0, response.p95, of.p95),
-        (99.0, response.p99, of.p99),
-        (99.9, response.p999, of.p999),
-    ];
-    for (percentile, value, bounds) in known.into_iter().filter(|(percentile, ..)| percentiles.contains(percentile)) {
-        line(&format!("p{percentile} (ms):"), with_bounds(value, bounds, 1e-3))?;
-    }
-    Ok(())
-}
-
-/// A figure whose error is the same on both sides, both times `scale`.
-fn with_error(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
-    let Some(Bounds { high, .. }) = bounds else { return without_error(value * scale) };
-    let (value, error) = (value * scale, (high - value) * scale);
-    let decimals = decimals(value, error);
-    format!("{} ± {}", grouped(value, decimals), grouped(error, decimals))
-}
-
-pub fn with_bounds(value: f64, bounds: Option<Bounds>, scale: f64) -> String {
-    let Some(Bounds { low, high }) = bounds else { return without_error(value * scale) };
-    let decimals = decimals(value * scale, (high - low) / 2.0 * scale);
-    let [value, low, high] = [value, low, high].map(|each| grouped(each * scale, decimals));
-    format!("{value} ({low} to {high})")
-}
-
-fn without_error(value: f64) -> String {
-    format!("{} (no interval)", grouped(value, decimals(value, value / 100.0)))
-}
-
-/// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
-fn decimals(value: f64, error: f64) -> usize {
-    // Without an error, as if it were a hundredth.
-    let error = if error > 0.0 { error } else { value / 100.0 };
-    if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
-}
-
-/// A figure with its thousands apart, as in 46,144.5.
-pub fn grouped(value: f64, decimals: usize) -> String {
-    let text = format!("{value:.decimals$}");
-    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut grouped = String::new();
-    for (at, digit) in whole.char_indices() {
-        if at > 0 && (whole.len() - at) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped + rest
+    writeln!(out, "\nResult, with {} % intervals:", 100.0 * report.confidence.level)?;
+    let mut line = |name: &str, figure: &Figure| writeln!(out, "    {name:<36} {figure}");
+    report.rates().iter().try_for_each(|rate| line(&format!("{}:", rate.name), rate))?;
+    latencies.iter().try_for_each(|latency| match latency.percentile {
+        None => line("mean latency (ms):", latency),
+        Some(percentile) if percentiles.contains(&percentile) => line(&format!("{} (ms):", latency.name), latency),
+        Some(_) => Ok(()),
+    })
 }
 
 fn findings(out: &mut String, findings: &[Finding]) -> std::fmt::Result {
@@ -417,153 +328,8 @@ mod tests {
     use std::time::{Duration, SystemTime};
 
     use super::*;
-    use crate::metrics::client::Usage;
-    use crate::metrics::{
-        Confidence, ErrorCount, ErrorKey, Measurement, Now, OpenLoop, Outages, StatementLatency, Statements, Tally,
-        Unsteady,
-    };
-    use crate::report::{AskedOpenLoop, Profile, ProfileChange, Setup, Spec, Step, Target, WorkloadOption};
-
-    fn latencies(values_us: impl Iterator<Item = u64>) -> Histogram {
-        let mut latencies = Histogram::default();
-        values_us.for_each(|value_us| latencies.record(value_us * 1000));
-        latencies
-    }
-
-    fn tally() -> Tally {
-        let key = ErrorKey { code: 1213, sqlstate: "40001".into(), class: "retry", statement: "index_update".into() };
-        let error = ErrorCount { count: 3, message: "Deadlock found when trying to get lock".into() };
-        Tally {
-            transactions: 1000,
-            statements: Statements { reads: 14_000, writes: 4000, other: 2000 },
-            failed_statements: Statements { reads: 28, writes: 3, other: 6 },
-            retries: 3,
-            failed_transactions: 2,
-            lost_transactions: 0,
-            ignored_transactions: 0,
-            given_up_ns: 2_000_000_000,
-            lost_connections: 0,
-            reconnects: 0,
-            prepares: 101,
-            turned_to_text: 0,
-            errors: [(key, error)].into(),
-            due_inside: 0,
-            shed: 0,
-        }
-    }
-
-    fn confidence() -> Confidence {
-        let bounds = |low, high| Some(Bounds { low, high });
-        Confidence {
-            blocks: 100,
-            block_s: 0.1,
-            tps: bounds(98.766, 101.234),
-            rps: bounds(1777.8, 1822.2),
-            qps: bounds(1975.3, 2024.7),
-            mean_us: bounds(1488.0, 1512.0),
-            percentiles_us: [bounds(1480.0, 1520.0), None, bounds(1940.0, 1962.0), bounds(1981.0, 2000.0), None],
-            needs_s: None,
-            unsteady: None,
-        }
-    }
-
-    fn report() -> RunReport {
-        report_over(10.0, latencies(1000..=2000))
-    }
-
-    /// Of 64 connections over a window.
-    fn report_over(elapsed_s: f64, response: Histogram) -> RunReport {
-        report_of(spec(), &measurement(elapsed_s, response))
-    }
-
-    fn report_of(spec: Spec, measurement: &Measurement) -> RunReport {
-        let target = Target {
-            url: "mysql://sbtest@10.0.0.5:3306/sbtest".into(),
-            version: "MariaDB 10.11".into(),
-            variables: Default::default(),
-            password_command: true,
-            compression: Some("zstd".into()),
-            init_sql: Vec::new(),
-            statement_timeout_s: None,
-        };
-        let mut report = RunReport::new(Setup::new(spec, target), measurement, Status::Completed);
-        report.client.host = "client".into();
-        report
-    }
-
-    fn spec() -> Spec {
-        Spec {
-            workload: "oltp_read_write".into(),
-            profile: Some(Profile {
-                name: "aurora-whitepaper".into(),
-                changed: vec![ProfileChange {
-                    option: "threads".into(),
-                    value: "64".into(),
-                    profile_value: "1000".into(),
-                }],
-            }),
-            threads: 64,
-            time_s: Some(10.0),
-            events: None,
-            open_loop: None,
-            warmup_time_s: 0.0,
-            interval_s: 1.0,
-            protocol: "text".into(),
-            rand_type: "uniform".into(),
-            rand_parameters: crate::report::RandParameters {
-                spec_iter: 12,
-                spec_pct: 1,
-                spec_res: 75,
-                pareto_h: 0.2,
-                zipfian_exp: 0.8,
-                zipfian_scramble: true,
-            },
-            rand_seed: 42,
-            max_retries: 10,
-            ignore_errors: String::new(),
-            max_error_rate: 0.01,
-            forced_shutdown_s: 10.0,
-            options: vec![WorkloadOption {
-                name: "point_selects".into(),
-                value: "10".into(),
-                source: "command line".into(),
-                of_prepare_only: false,
-            }],
-        }
-    }
-
-    fn measurement(elapsed_s: f64, response: Histogram) -> Measurement {
-        Measurement {
-            started_at: SystemTime::UNIX_EPOCH,
-            elapsed_s,
-            window: tally(),
-            warmup: Tally::default(),
-            drained: Tally { transactions: 64, ..Tally::default() },
-            sent: 20_037,
-            found_nothing: Vec::new(),
-            unfinished: 0,
-            away: 0,
-            panicked: 0,
-            response,
-            open_loop: None,
-            statements: vec![StatementLatency {
-                name: "point_select".into(),
-                kind: "read",
-                latency: latencies(100..=199),
-                first_part: None,
-            }],
-            prepares: latencies(300..=400),
-            outages: Outages::default(),
-            connects: latencies(2000..=2063),
-            reconnects: Histogram::default(),
-            encryption: Some("TLSv1.3 TLS_AES_256_GCM_SHA384".into()),
-            series: Vec::new(),
-            confidence: confidence(),
-            client: Usage { cores: 4, cpu_s: 36.0, process_share: 0.9, machine_share: Some(0.95), steal_share: None },
-            server: None,
-            validation: None,
-        }
-    }
+    use crate::metrics::{Now, Tally, Unsteady};
+    use crate::report::example::{latencies, measurement, open_loop, report, report_of, report_over, spec, tally};
 
     #[test]
     fn a_summary_reads_like_sysbenchs_and_fits_80_columns() {
@@ -571,25 +337,6 @@ mod tests {
         insta::assert_snapshot!(summary);
         let setup_and_figures = summary.split("Findings:").next().unwrap();
         assert!(setup_and_figures.lines().all(|line| line.chars().count() <= 80), "{summary}");
-    }
-
-    #[test]
-    fn figures_have_the_digits_that_their_error_leaves() {
-        let bounds = |value: f64, error: f64| Some(Bounds { low: value - error, high: value + error });
-        for (value, error, expected) in [
-            (2884.4, 35.2, "2,884 ± 35"),
-            (1_234_567.8, 4567.0, "1,234,568 ± 4,567"),
-            (2884.43, 3.521, "2,884.4 ± 3.5"),
-            (0.9876, 0.00012, "0.98760 ± 0.00012"),
-            (1000.0, 0.0, "1,000 ± 0"),
-            (12.5, 0.0, "12.50 ± 0.00"),
-        ] {
-            assert_eq!(with_error(value, bounds(value, error), 1.0), expected);
-        }
-        assert_eq!(with_error(2884.43, None, 1.0), "2,884 (no interval)");
-        assert_eq!(with_error(2.5, None, 1.0), "2.500 (no interval)");
-        let bounds = Some(Bounds { low: 5_051.0, high: 5_212.0 });
-        assert_eq!(with_bounds(5_120.0, bounds, 1e-3), "5.120 (5.051 to 5.212)");
     }
 
     #[test]
@@ -619,27 +366,7 @@ mod tests {
 
     #[test]
     fn a_summary_of_an_open_loop_has_its_account_and_two_latencies() {
-        let late = latencies(1..=100);
-        let open_loop = OpenLoop {
-            mean_due: 12_000.0,
-            due: 11_987,
-            not_begun: 10_000,
-            highest_backlog: 10_321,
-            dropped: 12,
-            service: latencies(900..=1899),
-            lateness: late,
-        };
-        let mut measurement = measurement(10.0, latencies(1000..=2000));
-        measurement.window = Tally { due_inside: 1000, shed: 923, ..measurement.window };
-        measurement.drained = Tally { due_inside: 64, ..measurement.drained };
-        measurement.open_loop = Some(open_loop);
-        let mut spec = spec();
-        spec.open_loop = Some(AskedOpenLoop {
-            arrival: "poisson".into(),
-            steps: vec![Step { start_s: 0.0, rate: 1000.0 }, Step { start_s: 5.0, rate: 1400.0 }],
-            overload: "shed".into(),
-            max_lateness_s: Some(0.25),
-        });
+        let (spec, measurement) = open_loop();
         let summary = summary(&report_of(spec, &measurement), &[50.0, 99.9]);
         let of_open_loop = summary.split("\nOpen loop:").nth(1).unwrap().split("\nStatements").next().unwrap();
         assert!(of_open_loop.lines().all(|line| line.chars().count() <= 80), "{summary}");

@@ -190,6 +190,11 @@ pub trait Database: Sync {
     /// Once `interrupted` is set, whatever the connection waits for ends with [`FaultClass::Interrupted`]; a statement on
     /// a large table may take hours, so nothing else but the answer ends it.
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault>;
+    /// The same for questions that a server answers at once unless it hangs or somebody has locked what they are about: it
+    /// is lost where that takes as long as a session may take to connect.
+    fn prompt_control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
+        self.control(interrupted)
+    }
     /// How rows are best loaded into the plan's tables, which are there.
     fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault>;
     /// A connection that loads rows so, and waits as [`Database::control`]'s does.

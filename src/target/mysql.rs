@@ -209,9 +209,9 @@ impl Target for MySqlTarget {
     fn connect(&self) -> Result<MySqlSession, Fault> {
         // A worker that hangs is left behind by the engine, so nothing interrupts it here.
         let address = &self.endpoint.address;
-        let connection = Connection::open(&self.endpoint)?;
+        let mut connection = Connection::open(&self.endpoint)?;
         // What a session asks first belongs to connecting, and so does how long that may take.
-        connection.limit_silence(Some(address.connect_timeout))?;
+        connection.limit_silence(Some(address.connect_timeout), "--connect-timeout")?;
         let began = Instant::now();
         let session = MySqlSession::new(connection, Arc::clone(&self.statements), address.statement_timeout);
         session.map_err(|fault| match fault.class {
@@ -235,6 +235,13 @@ impl Database for MySqlTarget {
     fn control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
         let connection = Connection::open_until(&self.endpoint, interrupted)?;
         Ok(Box::new(MySqlControl { connection, ssl_mode: self.endpoint.address.ssl_mode }))
+    }
+
+    fn prompt_control<'a>(&self, interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
+        let address = &self.endpoint.address;
+        let mut connection = Connection::open_until(&self.endpoint, interrupted)?;
+        connection.limit_silence(Some(address.connect_timeout), "--connect-timeout")?;
+        Ok(Box::new(MySqlControl { connection, ssl_mode: address.ssl_mode }))
     }
 
     fn bulk(&self, interrupted: &AtomicBool) -> Result<Bulk, Fault> {

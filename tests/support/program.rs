@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 pub use assert_cmd::assert::OutputAssertExt;
 use serde_json::Value;
@@ -82,4 +83,14 @@ pub fn count(document: &Value, path: &str) -> u64 {
 pub fn number(document: &Value, path: &str) -> f64 {
     let value = path.split('.').fold(document, |value, key| &value[key]);
     value.as_f64().unwrap_or_else(|| panic!("{path} is {value}"))
+}
+
+/// Waits until something is so, however slow the machine is.
+#[track_caller]
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let patience = Instant::now() + Duration::from_secs(120);
+    while !is_so() {
+        assert!(Instant::now() < patience, "in vain waited for: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

@@ -37,7 +37,7 @@ pub(super) fn audit(
     interrupted: &AtomicBool,
 ) -> Audit {
     let mut audit = Audit::default();
-    let mut control = match database.control(interrupted) {
+    let mut control = match database.prompt_control(interrupted) {
         Ok(control) => control,
         Err(fault) => return Audit::none(EngineError::from(fault).to_string()),
     };

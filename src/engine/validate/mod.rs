@@ -75,7 +75,7 @@ impl Validator {
         interrupted: &AtomicBool,
     ) -> Result<Validator, EngineError> {
         let seed = prepared.seed;
-        let mut control = database.control(interrupted)?;
+        let mut control = database.prompt_control(interrupted)?;
         let prepared = probe(control.as_mut(), prepared)?;
         let shapes: Vec<_> = (0..plan.statements.len()).map(|statement| Shape::of(plan, statement)).collect();
         let unclear = (0..shapes.len()).find(|&at| shapes[at].is_none() && Shape::may_write(plan, at));

@@ -20,7 +20,7 @@ use super::auth::{AuthError, Channel, Credentials, Exchange};
 use super::compress::{FrameError, Frames};
 use super::password::Passwords;
 use super::response::{Answer, Expected, LONGEST_INSPECTED, Response, Rows, Skip, Step, TextRow, TextRows};
-use super::stream::{Patience, Stream};
+use super::stream::{Patience, Silence, Stream};
 use super::tls::{self, TlsError};
 use super::wire::{self, Greeting, HEADER, ServerError, WireError, capability, command, mark};
 use super::{Cause, class_of, connect_fault, init_fault, is_refusal};
@@ -63,7 +63,6 @@ impl From<FrameError> for ClientError {
 fn io_message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => "the server closed it".into(),
-        io::ErrorKind::WouldBlock => "no answer within --statement-timeout".into(),
         _ => error.to_string(),
     }
 }
@@ -185,20 +184,18 @@ impl<'a> Connection<'a> {
     /// of a session each within a time of its own, if statements have one.
     fn begun(mut self, address: &MySqlAddress, patience: Patience<'a>) -> Result<Connection<'a>, ClientError> {
         for sql in &address.init_sql {
-            let (over, option) = match (address.statement_timeout, patience.interrupted) {
-                (Some(limit), None) => {
-                    self.stream.forget_deadline()?;
-                    self.stream.limit_silence(Some(limit))?;
-                    (Some(Instant::now() + limit), "--statement-timeout")
-                }
-                _ => (patience.deadline, "--connect-timeout"),
-            };
+            let limit = address.statement_timeout.filter(|_| patience.interrupted.is_none());
+            if let Some(limit) = limit {
+                self.stream.limit_silence(Some(Silence { limit, option: "--statement-timeout" }))?;
+            }
             self.query(sql).map_err(|mut fault| {
                 if fault.class == FaultClass::Interrupted {
                     return ClientError::Begin(fault);
                 }
-                if fault.code == 0 && over.is_some_and(|over| over <= Instant::now()) {
-                    fault.message = format!("no answer within {option}");
+                let is_over = |deadline: Instant| deadline <= Instant::now();
+                if limit.is_none() && fault.code == 0 && patience.deadline.is_some_and(is_over) {
+                    let limit = address.connect_timeout.as_secs_f64();
+                    fault.message = format!("no answer within {limit} s (--connect-timeout)");
                 }
                 ClientError::Begin(init_fault(sql, fault))
             })?;
@@ -283,9 +280,11 @@ impl<'a> Connection<'a> {
         self.stream.encryption()
     }
 
-    /// Bounds how long the server may be silent within a statement. A connection on which it was longer is lost.
-    pub fn limit_silence(&self, limit: Option<Duration>) -> Result<(), Fault> {
-        self.stream.limit_silence(limit).map_err(|error| fault(error.into(), BROKE))
+    /// Bounds how long the server may be silent within a statement, by what `option` says. A connection on which it was
+    /// longer is lost.
+    pub fn limit_silence(&mut self, limit: Option<Duration>, option: &'static str) -> Result<(), Fault> {
+        let silence = limit.map(|limit| Silence { limit, option });
+        self.stream.limit_silence(silence).map_err(|error| fault(error.into(), BROKE))
     }
 
     /// Asks for nothing but the session's status.

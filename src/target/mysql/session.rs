@@ -79,7 +79,7 @@ impl MySqlSession {
             true => Literals::MySql,
             false => Literals::MySqlNoBackslashEscapes,
         };
-        connection.limit_silence(statement_timeout)?;
+        connection.limit_silence(statement_timeout, "--statement-timeout")?;
         let prepared = vec![NOT_PREPARED; statements.placeholders.len()];
         let protocol = statements.protocol;
         Ok(MySqlSession { connection, statements, protocol, literals, prepared, prepares: Prepares::default() })

@@ -56,6 +56,15 @@ pub struct Stream<'a> {
 struct Socket<'a> {
     way: Way,
     patience: Patience<'a>,
+    silence: Option<Silence>,
+}
+
+/// How long one read or write may take that makes no progress, once there is no deadline.
+#[derive(Clone, Copy)]
+pub struct Silence {
+    pub limit: Duration,
+    /// What sets it, for the error.
+    pub option: &'static str,
 }
 
 enum Way {
@@ -70,7 +79,7 @@ impl<'a> Stream<'a> {
             Some(path) => Way::Unix(connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, patience)?.into()),
             None => Way::Tcp(connect_tcp(&look_up(&address.host, address.port, patience)?, patience)?),
         };
-        Ok(Stream { socket: Socket { way, patience }, tls: None })
+        Ok(Stream { socket: Socket { way, patience, silence: None }, tls: None })
     }
 
     /// Goes on with TLS.
@@ -98,13 +107,14 @@ impl<'a> Stream<'a> {
 
     /// From now on waits for as long as it takes, or until it is interrupted.
     pub fn forget_deadline(&mut self) -> io::Result<()> {
-        self.socket.patience.deadline = None;
-        self.socket.set_timeout(self.socket.patience.spell()?)
+        self.limit_silence(None)
     }
 
-    /// How long a read or a write may take that makes no progress, of a stream that is not interrupted.
-    pub fn limit_silence(&self, limit: Option<Duration>) -> io::Result<()> {
-        self.socket.set_timeout(limit)
+    /// The same, but with a limit to silence, if there is one.
+    pub fn limit_silence(&mut self, silence: Option<Silence>) -> io::Result<()> {
+        self.socket.patience.deadline = None;
+        self.socket.silence = silence;
+        self.socket.set_timeout(self.socket.patience.spell()?.or(silence.map(|silence| silence.limit)))
     }
 
     pub fn is_interrupted(&self) -> bool {
@@ -157,6 +167,7 @@ impl Socket<'_> {
 
     /// Tries again what a signal interrupted, and what took longer than a spell while there is patience.
     fn patiently<R>(&mut self, mut attempt: impl FnMut(&mut Way) -> io::Result<R>) -> io::Result<R> {
+        let mut waited = Duration::ZERO;
         loop {
             // Also where there is always something to read, as from a server whose answer has no end.
             if self.patience.is_interrupted() {
@@ -168,7 +179,16 @@ impl Socket<'_> {
             match attempt(&mut self.way) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // The socket's own timeout. TimedOut would be the system's, which has given the connection up.
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.patience.spell()?.is_some() => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let spell = self.patience.spell()?;
+                    waited = waited.saturating_add(spell.unwrap_or(Duration::MAX));
+                    if let Some(silence) = self.silence.filter(|silence| silence.limit <= waited) {
+                        return Err(io::Error::new(
+                            error.kind(),
+                            format!("no answer within {} s ({})", silence.limit.as_secs_f64(), silence.option),
+                        ));
+                    }
+                }
                 done => return done,
             }
         }

@@ -63,6 +63,9 @@ pub fn advice(error: &io::Error) -> Option<&'static str> {
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired; renew it on the server"
         }
+        CertificateError::NotValidForNameContext { presented, .. } if presented.is_empty() => {
+            "its certificate names no server; give it one that does, or look at the authority only by --ssl-mode verify-ca"
+        }
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             "its certificate is for another name; connect by that name, give it by --ssl-server-name, or look at the \
              authority only by --ssl-mode verify-ca"

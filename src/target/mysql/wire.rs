@@ -222,11 +222,16 @@ pub fn packet_length(header: &[u8; HEADER]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize
 }
 
-/// The payload of an ERR packet (dev:page_protocol_basic_err_packet.html). Before the login it has no SQLSTATE.
+/// The payload of an ERR packet (dev:page_protocol_basic_err_packet.html). Before the login it has no SQLSTATE; errors
+/// that also come later get the one that they have then, so that they are counted as one.
 pub fn server_error(payload: &[u8], unsolicited: bool) -> ServerError {
     let mut bytes = Bytes(payload.get(1..).unwrap_or_default());
     let code = bytes.u16().unwrap_or_default();
-    let mut sqlstate = "";
+    let mut sqlstate = match code {
+        1040 => "08004",
+        1053 => "08S01",
+        _ => "",
+    };
     if let [b'#', state @ ..] = bytes.0
         && let Some((state, message)) = state.split_at_checked(5)
     {
@@ -402,7 +407,7 @@ mod tests {
         let error = Greeting::parse(b"\xff\x10\x04Too many connections").unwrap_err();
         assert_eq!(error.to_string(), "Too many connections");
         let WireError::Server(error) = error else { panic!("{error:?}") };
-        assert_eq!((error.code, error.sqlstate.as_str()), (1040, ""));
+        assert_eq!((error.code, error.sqlstate.as_str()), (1040, "08004"));
         let error = server_error(b"\xff\x48\x04#HY000No tables used", false);
         assert_eq!((error.code, error.sqlstate.as_str(), error.message.as_str()), (1096, "HY000", "No tables used"));
     }

@@ -1,0 +1,146 @@
+//! The figures to quote of a run, each with its interval of confidence, and how a figure is written.
+//!
+//! Must not import: `engine`, `target`, `workload`, `cli`.
+
+use std::fmt::{Display, Formatter};
+
+use super::RunReport;
+use crate::metrics::Bounds;
+
+/// A figure to quote; its `Display` has the digits that its interval leaves, and the interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Figure {
+    /// Such as `tps` or `p95`.
+    pub name: &'static str,
+    /// Of a percentile, which one.
+    pub percentile: Option<f64>,
+    pub value: f64,
+    /// `None` where the run does not tell.
+    pub bounds: Option<Bounds>,
+}
+
+impl RunReport {
+    /// tps, rps and qps.
+    pub fn rates(&self) -> [Figure; 3] {
+        let (totals, confidence) = (&self.totals, &self.confidence);
+        let rate = |name, value, bounds| Figure { name, percentile: None, value, bounds };
+        [
+            rate("tps", totals.tps, confidence.tps),
+            rate("rps", totals.rps, confidence.rps),
+            rate("qps", totals.qps, confidence.qps),
+        ]
+    }
+
+    /// Mean and percentiles of the response time in milliseconds; none where no transaction ended in the window.
+    pub fn latencies_ms(&self) -> Vec<Figure> {
+        let (response, of) = (&self.latency_us.response, &self.confidence.latency_us);
+        if response.count == 0 {
+            return Vec::new();
+        }
+        let in_ms = |bounds: Bounds| Bounds { low: bounds.low / 1e3, high: bounds.high / 1e3 };
+        let figure = |(name, percentile, value_us, bounds): (_, _, f64, Option<Bounds>)| Figure {
+            name,
+            percentile,
+            value: value_us / 1e3,
+            bounds: bounds.map(in_ms),
+        };
+        let figures = [
+            ("mean", None, response.mean, of.mean),
+            ("p50", Some(50.0), response.p50, of.p50),
+            ("p90", Some(90.0), response.p90, of.p90),
+            ("p95", Some(95.0), response.p95, of.p95),
+            ("p99", Some(99.0), response.p99, of.p99),
+            ("p99.9", Some(99.9), response.p999, of.p999),
+        ];
+        figures.map(figure).into()
+    }
+}
+
+impl Figure {
+    /// The value with the digits that its interval leaves.
+    pub fn shown_value(&self) -> String {
+        grouped(self.value, self.decimals())
+    }
+
+    /// Its interval behind the value; a percentile's need not reach as far up as down.
+    pub fn shown_interval(&self) -> Option<String> {
+        let Bounds { low, high } = self.bounds?;
+        let decimals = self.decimals();
+        Some(match self.percentile {
+            None => format!("± {}", grouped(high - self.value, decimals)),
+            Some(_) => format!("({} to {})", grouped(low, decimals), grouped(high, decimals)),
+        })
+    }
+
+    fn decimals(&self) -> usize {
+        let error = self.bounds.map_or(0.0, |Bounds { low, high }| match self.percentile {
+            None => high - self.value,
+            Some(_) => (high - low) / 2.0,
+        });
+        decimals(self.value, error)
+    }
+}
+
+/// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
+fn decimals(value: f64, error: f64) -> usize {
+    // Without an error, as if it were a hundredth.
+    let error = if error > 0.0 { error } else { value / 100.0 };
+    if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
+}
+
+/// A value and the ends of its interval, with the digits that it leaves.
+pub fn with_ends(value: f64, bounds: Option<Bounds>) -> String {
+    let Some(Bounds { low, high }) = bounds else {
+        return format!("{} (no interval)", grouped(value, decimals(value, 0.0)));
+    };
+    let decimals = decimals(value, (high - low) / 2.0);
+    let [value, low, high] = [value, low, high].map(|each| grouped(each, decimals));
+    format!("{value} ({low} to {high})")
+}
+
+impl Display for Figure {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> std::fmt::Result {
+        let interval = self.shown_interval();
+        write!(formatter, "{} {}", self.shown_value(), interval.as_deref().unwrap_or("(no interval)"))
+    }
+}
+
+/// A figure with its thousands apart, as in 46,144.5.
+pub fn grouped(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let mut grouped = String::new();
+    for (at, digit) in whole.char_indices() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_their_error_leaves() {
+        let figure = |value, bounds| Figure { name: "tps", percentile: None, value, bounds };
+        let around = |value: f64, error: f64| Some(Bounds { low: value - error, high: value + error });
+        for (value, error, expected) in [
+            (2884.4, 35.2, "2,884 ± 35"),
+            (1_234_567.8, 4567.0, "1,234,568 ± 4,567"),
+            (2884.43, 3.521, "2,884.4 ± 3.5"),
+            (0.9876, 0.00012, "0.98760 ± 0.00012"),
+            (1000.0, 0.0, "1,000 ± 0"),
+            (12.5, 0.0, "12.50 ± 0.00"),
+        ] {
+            assert_eq!(figure(value, around(value, error)).to_string(), expected);
+        }
+        assert_eq!(figure(2884.43, None).to_string(), "2,884 (no interval)");
+        assert_eq!(figure(2.5, None).to_string(), "2.500 (no interval)");
+        let bounds = Some(Bounds { low: 5.051, high: 5.212 });
+        let percentile = Figure { name: "p95", percentile: Some(95.0), value: 5.120, bounds };
+        assert_eq!(percentile.to_string(), "5.120 (5.051 to 5.212)");
+    }
+}
