@@ -2,7 +2,7 @@
 //!
 //! # Layout
 //!
-//! Data flows one way: spec -> plan -> engine -> metrics -> report.
+//! Data flows one way: spec -> plan -> engine -> metrics -> report -> compare.
 //!
 //! * [`cli`]: clap types become plain specs; the commands are dispatched. clap ends here.
 //! * [`spec`]: what is run against what, as plain values. A leaf.
@@ -11,8 +11,8 @@
 //! * [`metrics`]: histograms, counters and intervals. A leaf.
 //! * [`engine`]: prepare, run, prewarm and cleanup. Imports `target`, `workload`, `metrics`, `spec`.
 //! * [`published`]: published figures with their set-ups. A leaf.
-//! * [`compare`]: runs against other figures. Imports `report`, `published`.
 //! * [`report`]: the JSON document and the text that is printed from it. Imports `metrics`.
+//! * [`compare`]: runs against runs, with verdicts, and against published figures. Imports `report`, `metrics`, `published`.
 //!
 //! `tests/architecture.rs` checks these arrows.
 

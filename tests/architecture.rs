@@ -9,7 +9,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 const ARROWS: [(&str, &[&str]); 10] = [
     ("main", &["cli"]),
     ("cli", &["compare", "engine", "metrics", "published", "report", "spec", "target", "workload"]),
-    ("compare", &["published", "report"]),
+    ("compare", &["metrics", "published", "report"]),
     ("engine", &["metrics", "spec", "target", "workload"]),
     ("report", &["metrics"]),
     ("target", &["spec", "workload"]),

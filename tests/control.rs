@@ -2,7 +2,6 @@
 
 mod support;
 
-use std::path::{Path, PathBuf};
 use std::process::{Child, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -10,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use support::Server;
 use support::program::{count, fail, number, oltpbench, report, succeed, text};
+use support::proxy::{Proxy, installed};
 
 /// Servers that are installed; the support module says loudly which are not.
 fn servers(arguments: &[&str]) -> Vec<Server> {
@@ -233,7 +233,7 @@ fn counters_are_read_although_a_proxy_closes_connections_that_are_idle_for_the_w
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         let proxy = Proxy::start(&haproxy, server.port());
-        let url = format!("mysql://sysbench:sysbench@127.0.0.1:{}/sbtest", proxy.port);
+        let url = format!("mysql://sysbench:sysbench@127.0.0.1:{}/sbtest", proxy.port());
         let arguments = ["run", "--mode", "point-select", "--url", &url, "--threads", "2", "--time", "4"];
         let run = report(&[&arguments[..], &SMALL].concat());
         let selects = count(&run, "server.counters.Com_select");
@@ -250,7 +250,7 @@ fn a_proxy_that_is_restarted_costs_each_connection_one_transaction_and_not_the_r
     for server in servers(&[]) {
         prepare(&server, &SMALL);
         let mut proxy = Proxy::start(&haproxy, server.port());
-        let url = format!("mysql://sysbench:sysbench@127.0.0.1:{}/sbtest", proxy.port);
+        let url = format!("mysql://sysbench:sysbench@127.0.0.1:{}/sbtest", proxy.port());
         // More failed transactions than --max-error-rate lets fail, were they not an outage's.
         let arguments = ["run", "--mode", "read-only", "--url", &url, "--threads", "16", "--time", "4"];
         let selects = || server.status(&["Com_select"])["Com_select"];
@@ -269,68 +269,6 @@ fn a_proxy_that_is_restarted_costs_each_connection_one_transaction_and_not_the_r
         assert_eq!(count(totals, "lost_transactions"), count(totals, "failed_transactions"), "{totals}");
         let outage = number(&run, "outages.all_connections.longest_s");
         assert!(outage > 0.0 && outage <= number(&run, "latency_us.outage.max") / 1e6, "{}", run["outages"]);
-    }
-}
-
-fn installed(program: &str) -> Option<PathBuf> {
-    let folders = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let found = std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| path.is_file());
-    if found.is_none() {
-        assert!(std::env::var_os("CI").is_none_or(|ci| ci != "true"), "{program} is not installed");
-        eprintln!("SKIPPED: {program} is not installed");
-    }
-    found
-}
-
-/// haproxy in front of a server; it closes what is idle for a second.
-struct Proxy {
-    process: Child,
-    program: PathBuf,
-    port: u16,
-    folder: tempfile::TempDir,
-}
-
-impl Proxy {
-    fn start(program: &Path, server: u16) -> Proxy {
-        let folder = tempfile::tempdir().unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let configuration = format!(
-            "defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1s\n  timeout server 1s\n\
-             listen database\n  bind 127.0.0.1:{port}\n  server database 127.0.0.1:{server}\n"
-        );
-        std::fs::write(folder.path().join("haproxy.cfg"), configuration).unwrap();
-        let process = Proxy::spawn(program, &folder);
-        let mut proxy = Proxy { process, program: program.into(), port, folder };
-        proxy.wait();
-        proxy
-    }
-
-    fn spawn(program: &Path, folder: &tempfile::TempDir) -> Child {
-        let file = folder.path().join("haproxy.cfg");
-        std::process::Command::new(program).arg("-f").arg(file).stderr(Stdio::null()).spawn().unwrap()
-    }
-
-    fn wait(&mut self) {
-        while std::net::TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            assert!(self.process.try_wait().unwrap().is_none(), "haproxy could not listen on port {}", self.port);
-            sleep(Duration::from_millis(10));
-        }
-    }
-
-    /// Ends it with all of its connections, and starts it again on the same port.
-    fn restart(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
-        self.process = Proxy::spawn(&self.program, &self.folder);
-        self.wait();
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -3,6 +3,7 @@
 //! * [`options`]: fixed options, a workload's own options, and what they become.
 //! * [`profile`]: named sets of options that repeat a published experiment.
 //! * [`commands`]: what each command does.
+//! * [`compare`]: runs against runs, or against a published figure.
 //! * [`experiment`]: a grid of runs, measured into a folder.
 //! * [`progress`]: what a person sees meanwhile.
 //! * [`published`]: published figures, and runs against them.
@@ -11,6 +12,7 @@
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
 mod commands;
+mod compare;
 mod experiment;
 mod options;
 mod profile;
@@ -20,7 +22,6 @@ mod report;
 
 use std::fmt::Display;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
@@ -33,7 +34,7 @@ use crate::report::ReportError;
 use crate::report::text::printable;
 use options::{Choice, GridArgs, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
-/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 130 interrupted (as a shell reports SIGINT).
+/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 4 a regression, 130 interrupted (as a shell reports SIGINT).
 #[derive(Debug, thiserror::Error)]
 enum CliError {
     #[error("{0}")]
@@ -202,10 +203,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
         (Some(("cleanup", matches)), Some(choice)) => commands::cleanup(&choice, matches, &interrupted),
         (Some(("report", matches)), _) => report::report(matches),
         (Some(("workloads", matches)), _) => commands::workloads(matches),
-        (Some(("compare", matches)), _) => {
-            let files: Vec<PathBuf> = matches.get_many("files").into_iter().flatten().cloned().collect();
-            published::compare(&files, published::name(matches, "published"))
-        }
+        (Some(("compare", matches)), _) => compare::run(matches),
         (Some(("published", matches)), _) => published::published(matches),
         (Some(("demo", _)), _) => commands::demo(&interrupted),
         _ => unreachable!("clap requires one of the commands above"),
@@ -274,11 +272,6 @@ const WORKLOADS_EXAMPLE: &str = "Examples:
   oltpbench workloads show oltp_read_only > mine.yaml
   oltpbench run --workload mine.yaml";
 
-const COMPARE_EXAMPLE: &str = "Example:
-  oltpbench compare run.json --published aurora-2015/read
-
-It gives the ratio of each figure to the published one, and every difference of set-up that it finds; no verdict.";
-
 const PUBLISHED_EXAMPLE: &str = "Examples:
   oltpbench published list
   oltpbench published show aurora-2015
@@ -338,24 +331,7 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
                         .arg(clap::Arg::new("name").value_name("NAME").required(true).help("Name of a workload")),
                 ),
         )
-        .subcommand(
-            named("compare", "Hold saved runs against a published figure", COMPARE_EXAMPLE)
-                .arg(
-                    clap::Arg::new("files")
-                        .value_name("FILE")
-                        .required(true)
-                        .num_args(1..)
-                        .value_parser(clap::value_parser!(PathBuf))
-                        .help("Reports of `run --json`, or a folder of them"),
-                )
-                .arg(
-                    clap::Arg::new("published")
-                        .long("published")
-                        .value_name("NAME")
-                        .required(true)
-                        .help("A run of `oltpbench published list`"),
-                ),
-        )
+        .subcommand(compare::command())
         .subcommand(
             named("published", "List published figures, or show one with its set-up and source", PUBLISHED_EXAMPLE)
                 .subcommand_required(true)

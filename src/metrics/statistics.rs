@@ -30,7 +30,7 @@ pub const PERCENTILES: [f64; 5] = [50.0, 90.0, 95.0, 99.0, 99.9];
 /// Blocks in which something ended; fewer say too little of how they vary.
 const FEWEST_BLOCKS: usize = 20;
 /// Latencies beyond a percentile; with fewer its interval would hang on a handful.
-const FEWEST_BEYOND: f64 = 20.0;
+pub const FEWEST_BEYOND: f64 = 20.0;
 /// Autocorrelation of neighbours above which no interval is given: the series wanders over times that are no small part of
 /// the run, and nobody knows how far it would go on to.
 const MOST_ALIKE: f64 = 0.9;

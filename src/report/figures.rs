@@ -72,16 +72,30 @@ impl Figure {
         })
     }
 
-    /// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
     fn decimals(&self) -> usize {
         let error = self.bounds.map_or(0.0, |Bounds { low, high }| match self.percentile {
             None => high - self.value,
             Some(_) => (high - low) / 2.0,
         });
-        // Without an error, as if it were a hundredth.
-        let error = if error > 0.0 { error } else { self.value / 100.0 };
-        if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
+        decimals(self.value, error)
     }
+}
+
+/// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
+fn decimals(value: f64, error: f64) -> usize {
+    // Without an error, as if it were a hundredth.
+    let error = if error > 0.0 { error } else { value / 100.0 };
+    if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
+}
+
+/// A value and the ends of its interval, with the digits that it leaves.
+pub fn with_ends(value: f64, bounds: Option<Bounds>) -> String {
+    let Some(Bounds { low, high }) = bounds else {
+        return format!("{} (no interval)", grouped(value, decimals(value, 0.0)));
+    };
+    let decimals = decimals(value, (high - low) / 2.0);
+    let [value, low, high] = [value, low, high].map(|each| grouped(each, decimals));
+    format!("{value} ({low} to {high})")
 }
 
 impl Display for Figure {

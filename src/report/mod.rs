@@ -188,7 +188,7 @@ pub struct Spec {
 }
 
 /// The schedule of an open loop.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AskedOpenLoop {
     /// `poisson` or `constant`.
     pub arrival: String,
@@ -199,7 +199,7 @@ pub struct AskedOpenLoop {
 }
 
 /// Transactions a second from a time after the window's start on.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     pub start_s: f64,
     pub rate: f64,

@@ -6,6 +6,7 @@
 pub mod browser;
 pub mod null_server;
 pub mod program;
+pub mod proxy;
 pub mod server;
 
 pub use server::Server;

@@ -1,0 +1,120 @@
+//! Whether runs may be compared: what makes their figures different beside what is compared.
+//!
+//! Must not import: `engine`, `target`, `workload`, `cli`.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::sides::rates;
+use crate::report::{RunReport, Spec};
+
+/// Something that is not the same in all runs of two sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Difference {
+    pub what: String,
+    /// All values that the side's runs have.
+    pub baseline: Vec<String>,
+    pub side: String,
+    pub other: Vec<String>,
+}
+
+impl Difference {
+    /// Such as `threads: 8, and 16 in b`.
+    pub fn words(&self) -> String {
+        format!("{}: {}, and {} in {}", self.what, self.baseline.join(" or "), self.other.join(" or "), self.side)
+    }
+}
+
+type Property = (String, String);
+
+/// What two sides' runs have otherwise, of the properties that `of` gives.
+pub(super) fn differences<'a>(
+    baseline: &[&'a RunReport],
+    side: &str,
+    other: &[&'a RunReport],
+    of: fn(&RunReport) -> Vec<Property>,
+) -> Vec<Difference> {
+    let properties = |runs: &[&RunReport]| runs.iter().map(|run| of(run)).collect::<Vec<_>>();
+    let (first, second) = (properties(baseline), properties(other));
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in first.iter().chain(&second).flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let values = |runs: &[Vec<Property>], name: &str| {
+        let value =
+            |run: &Vec<Property>| run.iter().find(|property| property.0 == name).map(|property| property.1.clone());
+        let values: BTreeSet<String> = runs.iter().map(|run| value(run).unwrap_or_else(|| "none".into())).collect();
+        values
+    };
+    let differing = names.into_iter().filter_map(|name| {
+        let (baseline, other) = (values(&first, name), values(&second, name));
+        (baseline.union(&other).count() > 1).then(|| Difference {
+            what: name.clone(),
+            baseline: baseline.into_iter().collect(),
+            side: side.into(),
+            other: other.into_iter().collect(),
+        })
+    });
+    differing.collect()
+}
+
+/// What must be the same for figures to be of the same thing.
+pub(super) fn of_load(run: &RunReport) -> Vec<Property> {
+    let spec = &run.spec;
+    let limit = |value: Option<String>| value.unwrap_or_else(|| "no limit".into());
+    let mut properties: Vec<Property> = vec![
+        ("workload".into(), spec.workload.clone()),
+        ("threads".into(), spec.threads.to_string()),
+        ("rate".into(), spec.open_loop.as_ref().map_or("closed loop".into(), rates)),
+        ("time (s)".into(), limit(spec.time_s.map(|time_s| time_s.to_string()))),
+        ("events".into(), limit(spec.events.map(|events| events.to_string()))),
+        ("warm-up (s)".into(), spec.warmup_time_s.to_string()),
+        ("statements".into(), spec.protocol.clone()),
+        ("ids".into(), distribution(spec)),
+        ("most retries".into(), spec.max_retries.to_string()),
+        ("ignored errors".into(), spec.ignore_errors.clone()),
+        ("validation".into(), if run.validation.is_some() { "on" } else { "off" }.into()),
+    ];
+    if let Some(open_loop) = &spec.open_loop {
+        properties.push(("arrivals".into(), open_loop.arrival.clone()));
+        properties.push(("overload".into(), open_loop.overload.clone()));
+        properties.push(("most lateness (s)".into(), limit(open_loop.max_lateness_s.map(|most| most.to_string()))));
+    }
+    let options = spec.options.iter().filter(|option| !option.of_prepare_only);
+    properties.extend(options.map(|option| (format!("option {}", option.name), option.value.clone())));
+    properties
+}
+
+/// A distribution with the parameters that it has.
+fn distribution(spec: &Spec) -> String {
+    let of = &spec.rand_parameters;
+    let parameters = match spec.rand_type.as_str() {
+        "special" => format!(" ({} draws, {} % of draws in {} %)", of.spec_iter, of.spec_res, of.spec_pct),
+        "gaussian" => format!(" ({} draws)", of.spec_iter),
+        "pareto" => format!(" ({})", of.pareto_h),
+        "zipfian" => format!(" ({}{})", of.zipfian_exp, if of.zipfian_scramble { ", scrambled" } else { "" }),
+        _ => String::new(),
+    };
+    spec.rand_type.clone() + &parameters
+}
+
+/// What may well be what is compared, or explain what is found: the server, the way to it, and the client.
+pub(super) fn of_surroundings(run: &RunReport) -> Vec<Property> {
+    let (target, client) = (&run.target, &run.client);
+    let none = |value: &Option<String>| value.clone().unwrap_or_else(|| "none".into());
+    let timeout = target.statement_timeout_s.map_or("none".into(), |timeout_s| timeout_s.to_string());
+    let mut properties: Vec<Property> = vec![
+        ("server".into(), target.version.clone()),
+        ("encryption".into(), none(&run.encryption)),
+        ("compression".into(), none(&target.compression)),
+        ("connections begin with".into(), none(&(!target.init_sql.is_empty()).then(|| target.init_sql.join("; ")))),
+        ("statement timeout (s)".into(), timeout),
+        ("client".into(), format!("{}, {} cores, {}", client.host, client.cores, client.kernel)),
+        ("oltpbench".into(), run.oltpbench_version.clone()),
+    ];
+    properties.extend(target.variables.iter().map(|(name, value)| (name.clone(), value.clone())));
+    properties
+}

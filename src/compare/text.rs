@@ -1,0 +1,254 @@
+//! A comparison for a terminal of 80 columns, which is Markdown too.
+
+use std::fmt::Write;
+
+use super::estimate::POWER;
+use super::setup::Difference;
+use super::{Compared, Comparison, Correction, Figure, Measured, Method, Pair, Side, Verdict};
+use crate::metrics::Bounds;
+use crate::report::figures::with_ends;
+use crate::report::text::printable;
+
+/// Names are cut here in the headings of tables; the list of sides has them whole.
+const LONGEST_NAME: usize = 26;
+
+impl Comparison {
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing into a String cannot fail, so the result is dropped.
+        let _ = self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let baseline = self.sides.first().map_or("", |side| side.name.as_str());
+        writeln!(out, "## Compared with {}, the baseline\n", printable(baseline))?;
+        for side in &self.sides {
+            write_item(out, &side.words())?;
+        }
+        let left_out =
+            self.sides.iter().flat_map(|side| side.left_out.iter().map(|run| format!("{}: {run}", side.name)));
+        write_list(out, "Left out", left_out)?;
+        write_list(out, "Cells that are not compared", self.not_compared.iter().cloned())?;
+        write_list(out, "Not the same, and compared by --force", self.differences.iter().map(Difference::words))?;
+        write_list(out, "Not the same either", self.surroundings.iter().map(Difference::words))?;
+        write_list(out, "Findings of the runs (docs/findings.md)", self.sides.iter().flat_map(Side::findings))?;
+        write_list(out, "Warning", self.warnings.iter().cloned())?;
+        for pair in &self.pairs {
+            write_pair(out, baseline, pair)?;
+        }
+        self.write_notes(out)?;
+        self.write_regression(out)
+    }
+
+    fn write_notes(&self, out: &mut String) -> std::fmt::Result {
+        let figures = || self.pairs.iter().flat_map(|pair| &pair.figures);
+        let Correction { alpha, comparisons, ranked, .. } = self.correction;
+        let mut notes = format!("Intervals are of {:.0} % each.", 100.0 * self.level);
+        if comparisons > 0 {
+            let _ = write!(
+                notes,
+                " Verdicts are corrected for their number (Holm): the chance of a wrong one among {comparisons} is {:.0} %.",
+                100.0 * alpha
+            );
+        }
+        if ranked < comparisons {
+            notes.push_str(
+                " With so few runs that takes their ratios to vary about as normal ones do (docs/comparing.md).",
+            );
+        }
+        if figures().any(|compared| compared.verdict == Verdict::NoDifferenceShown) {
+            let _ = write!(
+                notes,
+                " Where no difference is shown there may be one: the figure in brackets is the smallest that {:.0} of 100 \
+                 such experiments would have shown.",
+                100.0 * POWER
+            );
+        }
+        if figures().any(is_by_chance) {
+            notes.push_str(" \\*: the interval by itself leaves 1 out, which among so many happens by chance.");
+        }
+        writeln!(out)?;
+        write_wrapped(out, "", &notes)
+    }
+
+    fn write_regression(&self, out: &mut String) -> std::fmt::Result {
+        let Some(regression) = &self.regression else { return Ok(()) };
+        let limit = percent(regression.limit);
+        writeln!(out)?;
+        for regressed in &regression.shown {
+            let text = format!(
+                "**Regression** of more than {limit}: {} of {}, {}: {} times the baseline's.",
+                regressed.figure.name(),
+                regressed.side,
+                regressed.cell,
+                ratio(regressed.ratio)
+            );
+            write_wrapped(out, "", &text)?;
+        }
+        if regression.shown.is_empty() {
+            let could =
+                regression.could_show.map_or("No experiment of this size would show one".to_string(), |could| {
+                    format!("{:.0} of 100 such experiments would have shown one of {}", 100.0 * POWER, percent(could))
+                });
+            write_wrapped(out, "", &format!("No regression of more than {limit} is shown. {could}."))?;
+        }
+        Ok(())
+    }
+}
+
+impl Side {
+    fn words(&self) -> String {
+        let distinct = |of: fn(&super::Run) -> &String| {
+            let mut found: Vec<&str> = Vec::new();
+            for run in &self.runs {
+                if !found.contains(&of(run).as_str()) {
+                    found.push(of(run));
+                }
+            }
+            found.join(" and ")
+        };
+        let runs = if self.runs.len() == 1 { "1 run".into() } else { format!("{} runs", self.runs.len()) };
+        let began = self.runs.iter().map(|run| run.started_at.as_str()).min().unwrap_or_default();
+        let minute = began.get(..16).unwrap_or(began).replace('T', " ");
+        format!(
+            "{}: {runs} from {minute} UTC, {}, {}",
+            self.name,
+            distinct(|run| &run.target),
+            distinct(|run| &run.server)
+        )
+    }
+
+    fn findings(&self) -> Vec<String> {
+        let mut codes: Vec<&String> = self.runs.iter().flat_map(|run| &run.findings).collect();
+        codes.sort();
+        codes.dedup();
+        let words = codes.iter().map(|code| {
+            let count = self.runs.iter().filter(|run| run.findings.contains(code)).count();
+            format!("{code} in {count} of {}", self.runs.len())
+        });
+        let words: Vec<String> = words.collect();
+        if words.is_empty() { Vec::new() } else { vec![format!("{}: {}", self.name, words.join(", "))] }
+    }
+}
+
+fn write_list(out: &mut String, title: &str, items: impl Iterator<Item = String>) -> std::fmt::Result {
+    for (at, item) in items.enumerate() {
+        if at == 0 {
+            writeln!(out, "\n**{title}:**\n")?;
+        }
+        write_item(out, &item)?;
+    }
+    Ok(())
+}
+
+fn write_item(out: &mut String, text: &str) -> std::fmt::Result {
+    write_wrapped(out, "- ", text)
+}
+
+/// Lines of 80 columns, of which the first one begins otherwise.
+fn write_wrapped(out: &mut String, first: &str, text: &str) -> std::fmt::Result {
+    let text = printable(text);
+    let mut line = first.to_string();
+    let indent = " ".repeat(first.len());
+    for word in text.split(' ') {
+        let is_new = line.trim_end().len() <= first.trim_end().len();
+        if !is_new && line.chars().count() + 1 + word.chars().count() > 80 {
+            writeln!(out, "{line}")?;
+            line.clone_from(&indent);
+        } else if !is_new {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(out, "{line}")
+}
+
+fn write_pair(out: &mut String, baseline: &str, pair: &Pair) -> std::fmt::Result {
+    let runs = match (pair.method, pair.runs) {
+        (Method::Paired, [blocks, _]) => format!("{blocks} blocks, in pairs"),
+        (Method::Unpaired, [first, second]) => format!("{first} and {second} runs, not in pairs"),
+        (Method::SingleRuns, _) => "a single run each".to_string(),
+    };
+    writeln!(out, "\n### {}: {}\n", printable(&pair.side), printable(&pair.cell.words()))?;
+    writeln!(out, "{runs}\n")?;
+    let shown: Vec<&Compared> = pair.figures.iter().filter(|compared| compared.baseline.value > 0.0).collect();
+    let name = |figure: Figure| match figure.is_rate() {
+        true => figure.name().to_string(),
+        false => format!("{} (ms)", figure.name()),
+    };
+    let measured = |figure: Figure, Measured { value, bounds }: Measured| {
+        let scale = if figure.is_rate() { 1.0 } else { 1e-3 };
+        let bounds = bounds.map(|Bounds { low, high }| Bounds { low: low * scale, high: high * scale });
+        with_ends(value * scale, bounds)
+    };
+    let figures = shown.iter().map(|compared| {
+        let figure = compared.figure;
+        [name(figure), measured(figure, compared.baseline), measured(figure, compared.other)]
+    });
+    write_table(out, ["", &cut(baseline), &cut(&pair.side)], figures.collect())?;
+    writeln!(out)?;
+    let ratios = shown.iter().map(|compared| [name(compared.figure), ratio(compared.ratio), verdict(compared)]);
+    write_table(out, ["", "ratio", "verdict"], ratios.collect())
+}
+
+fn write_table(out: &mut String, heading: [&str; 3], rows: Vec<[String; 3]>) -> std::fmt::Result {
+    let width = |at: usize| {
+        let cells = rows.iter().map(|row| row[at].chars().count()).chain([heading[at].chars().count()]);
+        cells.max().unwrap_or_default()
+    };
+    let widths = [width(0), width(1), width(2)];
+    let line = |cells: [&str; 3]| {
+        let cells = cells.iter().zip(widths).map(|(cell, width)| format!(" {cell:<width$} |"));
+        format!("|{}", cells.collect::<String>())
+    };
+    writeln!(out, "{}", line(heading))?;
+    writeln!(out, "|{}", widths.map(|width| format!("{}|", "-".repeat(width + 2))).concat())?;
+    for row in &rows {
+        writeln!(out, "{}", line([&row[0], &row[1], &row[2]]))?;
+    }
+    Ok(())
+}
+
+fn verdict(compared: &Compared) -> String {
+    match compared.verdict {
+        Verdict::Better => "better".into(),
+        Verdict::Worse => "worse".into(),
+        Verdict::CannotTell => compared.reason.clone().unwrap_or_else(|| "cannot tell".into()),
+        Verdict::NoDifferenceShown => {
+            let star = if is_by_chance(compared) { "\\*" } else { "" };
+            let least = compared.could_show.map_or("none could be".to_string(), percent);
+            format!("no difference shown{star} ({least})")
+        }
+    }
+}
+
+/// Whether a figure's own interval would have it another, and the correction does not.
+fn is_by_chance(compared: &Compared) -> bool {
+    let leaves_out = compared.ratio.bounds.is_some_and(|bounds| bounds.low > 1.0 || bounds.high < 1.0);
+    compared.verdict == Verdict::NoDifferenceShown && leaves_out
+}
+
+fn ratio(ratio: Measured) -> String {
+    match ratio.bounds {
+        Some(_) => with_ends(ratio.value, ratio.bounds),
+        None => format!("{:.3}", ratio.value),
+    }
+}
+
+fn percent(share: f64) -> String {
+    match 100.0 * share {
+        large if large >= 1000.0 => "over 1000 %".into(),
+        large if large >= 10.0 => format!("{large:.0} %"),
+        small => format!("{:.1} %", small).replace(".0 %", " %"),
+    }
+}
+
+/// A name that leaves room for the table.
+fn cut(name: &str) -> String {
+    let name = printable(name);
+    match name.chars().count() {
+        fits if fits <= LONGEST_NAME => name,
+        count => format!("...{}", name.chars().skip(count + 3 - LONGEST_NAME).collect::<String>()),
+    }
+}
