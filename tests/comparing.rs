@@ -194,7 +194,7 @@ fn without_a_difference_at_most_5_of_100_experiments_show_one() {
 }
 
 #[test]
-fn a_difference_of_5_percent_is_found_with_10_repeats_and_one_that_could_be_shown_with_5() {
+fn a_difference_of_5_percent_is_found_with_10_repeats() {
     let mut maker = Maker::new();
     for (blocks, is_paired, percent, least) in [
         (5, true, 5.0, 60.0),
