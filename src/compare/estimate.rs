@@ -15,7 +15,9 @@ use crate::metrics::statistics::LEVEL;
 /// Chance of a wrong "better" or "worse" anywhere in a comparison.
 pub const ALPHA: f64 = 1.0 - LEVEL;
 /// Share of such experiments in which a difference of `LogRatio::could_show` would have been shown.
-pub const POWER: f64 = 0.9;
+pub const POWER: f64 = 0.8;
+/// What the arithmetic must aim at for that as measured: errors are estimated from few runs, and ranks ask for more.
+const AIM: f64 = 0.9;
 /// Width of a latency bucket, as a share. A difference that is no wider is none, however exactly it repeats.
 const RESOLUTION: f64 = 0.001;
 /// Variance of a figure for its rounding to a bucket alone: that of the uniform distribution.
@@ -112,7 +114,7 @@ impl LogRatio {
 
     /// The difference, as a share, that would have been told from none at a level in `POWER` of such experiments.
     pub fn could_show(&self, level: f64) -> Option<f64> {
-        let students = quantile(1.0 - level / 2.0, self.freedom) + quantile(POWER, self.freedom);
+        let students = quantile(1.0 - level / 2.0, self.freedom) + quantile(AIM, self.freedom);
         let share = (students * self.error + RESOLUTION).exp_m1();
         share.is_finite().then_some(share)
     }

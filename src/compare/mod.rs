@@ -172,7 +172,7 @@ pub struct Compared {
     pub chance: Option<f64>,
     pub corrected: Option<f64>,
     pub verdict: Verdict,
-    /// The difference, as a share, that 9 of 10 such experiments would have shown.
+    /// The difference, as a share, that about 8 of 10 such experiments would have shown.
     pub could_show: Option<f64>,
     /// Why there is no verdict.
     pub reason: Option<String>,
@@ -194,7 +194,7 @@ pub struct Regression {
     pub limit: f64,
     /// Figures that are worse by more than the limit, shown with the same certainty as a verdict.
     pub shown: Vec<Regressed>,
-    /// The regression that 9 of 10 such experiments would have shown, whichever figure it is in.
+    /// The regression that about 8 of 10 such experiments would have shown, whichever figure it is in.
     pub could_show: Option<f64>,
 }
 

@@ -60,7 +60,7 @@ impl Comparison {
         if figures().any(|compared| compared.verdict == Verdict::NoDifferenceShown) {
             let _ = write!(
                 notes,
-                " Where no difference is shown there may be one: the figure in brackets is the smallest that {:.0} of 100 \
+                " Where no difference is shown there may be one: the figure in brackets is the smallest that about {:.0} of 100 \
                  such experiments would have shown.",
                 100.0 * POWER
             );
@@ -89,7 +89,11 @@ impl Comparison {
         if regression.shown.is_empty() {
             let could =
                 regression.could_show.map_or("No experiment of this size would show one".to_string(), |could| {
-                    format!("{:.0} of 100 such experiments would have shown one of {}", 100.0 * POWER, percent(could))
+                    format!(
+                        "About {:.0} of 100 such experiments would have shown one of {}",
+                        100.0 * POWER,
+                        percent(could)
+                    )
                 });
             write_wrapped(out, "", &format!("No regression of more than {limit} is shown. {could}."))?;
         }
