@@ -276,6 +276,10 @@ impl MySqlAddress {
 }
 
 fn parse_mysql(url: &Url) -> Result<MySqlAddress, SpecError> {
+    // Else what was meant as the host would be a database on this machine.
+    if !url.has_authority() {
+        return Err(SpecError::NotAUrl("`//` is missing after its scheme".into()));
+    }
     if url.fragment().is_some() || url.path().contains('@') || url.query().is_some_and(|query| query.contains('@')) {
         return Err(SpecError::Encoding);
     }
@@ -559,6 +563,8 @@ mod tests {
     fn a_wrong_url_says_what_is_accepted_and_never_repeats_a_password() {
         for (url, part) in [
             ("postgres://u:hunter2@h/d", "scheme is `postgres`"),
+            ("mysql:u:hunter2@h/d", "`//` is missing"),
+            ("mysql:/h/d", "`//` is missing"),
             ("mysql://u:hunter2@ss/w#x@h/d", "%40"),
             ("mysql://u:p@hunter2/x@h/d", "%40"),
             ("mysql://u:hunter2@h/d?sslmode=x", "unknown parameter `sslmode`"),

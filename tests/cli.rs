@@ -404,7 +404,7 @@ fn a_password_can_be_asked_for_only_at_a_terminal() {
     let mut command = std::process::Command::new("setsid");
     command.arg("--wait").arg(program.get_program()).args(["run", "--user", "u", "--ask-password"]);
     let message = text(&command.stdin(std::process::Stdio::null()).assert().code(2).get_output().stderr);
-    assert!(message.contains("no password could be asked for"), "{message}");
+    assert!(message.contains("no password could be asked for") && message.contains("--password-file"), "{message}");
     assert_eq!(message.lines().count(), 1, "{message}");
 }
 

@@ -701,6 +701,8 @@ fn errors_above_the_allowed_rate_stop_the_run_with_a_report() {
         let arguments = ["run", "--mode", "update-non-index", "--url", &server.url(), "--threads", "2", "--time", "30"];
         let (run, output) = report_of(oltpbench(&[&arguments[..], &SMALL[..]].concat()));
         assert_eq!(output.status.code(), Some(1));
+        let said = text(&output.stderr);
+        assert!(said.lines().any(|line| line.starts_with("error: the run was stopped: too many")), "{said}");
         assert_eq!(run["status"], "too_many_errors");
         assert!(number(&run, "totals.elapsed_s") < 20.0);
         assert_eq!(run["totals"]["errors"][0]["code"], 1644);

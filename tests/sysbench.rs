@@ -38,40 +38,60 @@ fn logged(server: &Server, work: impl FnOnce()) -> Vec<(String, String)> {
         "SET GLOBAL general_log=OFF; SELECT command_type, argument FROM mysql.general_log
          WHERE user_host LIKE 'sysbench%'",
     );
-    rows.into_iter().map(|row| (row[0].clone(), normal(&row[1]))).collect()
+    let mut deleted = None;
+    let mut log = Vec::new();
+    for row in rows {
+        let (message, statement) = (&row[0], &row[1]);
+        log.push((message.clone(), normal(statement, deleted)));
+        // Preparing, and what other connections say, may come between the two.
+        if let Some((_, id)) = statement.strip_prefix("DELETE").and_then(|rest| rest.split_once("id=")) {
+            deleted = id.trim().parse().ok();
+        } else if statement.starts_with("INSERT") && message != "Prepare" {
+            deleted = None;
+        }
+    }
+    log
 }
 
-/// A statement with white space and values made the same: numbers become N, texts 'S', lists of rows one row.
-fn normal(statement: &str) -> String {
+/// A statement with white space and values made the same: numbers become N, texts of digits their template, other texts
+/// 'S', lists of rows one row. How values belong together stays: the length of a range, and that the row which was
+/// deleted just before is inserted again.
+fn normal(statement: &str, deleted: Option<i64>) -> String {
     let mut plain = String::new();
-    let mut characters = statement.split_whitespace().collect::<Vec<_>>().join(" ").chars().collect::<Vec<_>>();
-    characters.push(' ');
-    let mut at = 0;
-    while at < characters.len() {
-        let character = characters[at];
-        if character == '\'' {
-            at += 1;
-            while characters[at] != '\'' {
-                at += 1;
-            }
-            plain.push_str("'S'");
+    let line = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut rest = line.as_str();
+    let mut from = None;
+    while let Some(character) = rest.chars().next() {
+        if let Some(quoted) = rest.strip_prefix('\'') {
+            let (text, after) = quoted.split_once('\'').expect("the end of a text");
+            let is_template = text.chars().all(|character| character.is_ascii_digit() || character == '-');
+            let shape = if is_template { text.replace(|digit: char| digit.is_ascii_digit(), "#") } else { "S".into() };
+            plain.push_str(&format!("'{shape}'"));
+            rest = after;
         } else if character.is_ascii_digit() {
-            while characters[at + 1].is_ascii_digit() {
-                at += 1;
-            }
+            let digits = rest.find(|other: char| !other.is_ascii_digit()).unwrap_or(rest.len());
+            let number: i64 = rest[..digits].parse().expect("a number of 64 bits");
             plain.push('N');
+            match from {
+                Some(from) if plain.ends_with("BETWEEN N AND N") => plain.push_str(&format!("+{}", number - from)),
+                _ if plain.replace(' ', "").ends_with("VALUES(N") && deleted == Some(number) => {
+                    plain.push_str(" again")
+                }
+                _ => {}
+            }
+            from = plain.ends_with("BETWEEN N").then_some(number);
+            rest = &rest[digits..];
         } else {
             plain.push(character);
+            rest = &rest[character.len_utf8()..];
         }
-        at += 1;
     }
     // White space inside brackets means nothing; neither does the sign of a number.
-    let plain = plain.replace("( ", "(").replace(" )", ")").replace(" (", "(").replace("-N", "N");
-    let mut shorter = plain.trim().to_string();
-    while shorter.contains("(N,N),(N,N)") {
-        shorter = shorter.replace("(N,N),(N,N)", "(N,N)");
+    let mut plain = plain.replace("( ", "(").replace(" )", ")").replace(" (", "(").replace("-N", "N");
+    while plain.contains("(N,N),(N,N)") {
+        plain = plain.replace("(N,N),(N,N)", "(N,N)");
     }
-    shorter
+    plain
 }
 
 /// What oltpbench asks beside the transactions, and how often at most; sysbench asks nothing.
@@ -125,44 +145,81 @@ fn counted(statements: &[String]) -> BTreeMap<&str, usize> {
 
 const SIZE: [&str; 2] = ["--tables=2", "--table-size=200"];
 
+/// Holds what a workload sends with some options against what sysbench sends with them; false without sysbench.
+fn sends_the_same(server: &Server, name: &str, mode: &str, options: &[&str]) -> bool {
+    let url = server.url();
+    let size = match name {
+        "bulk_insert" => &[],
+        "select_random_points" | "select_random_ranges" => &SIZE[1..],
+        _ => &SIZE,
+    };
+    let what = format!("{name} {mode} {options:?}");
+    let options = [size, options, &["--threads=1"]].concat();
+    let load = |command| succeed(&[&[command, "--workload", name, "--url", &url], &options[..]].concat());
+    load("prepare");
+    let ran = [&["run", mode], &options[..]].concat();
+    let mut said = None;
+    // sysbench counts each row of bulk_insert as an event, so it sends one statement for many.
+    let events = if name == "bulk_insert" { "--events=1000" } else { "--events=10" };
+    let theirs = logged(server, || said = sysbench(server.port(), &[&[name, events], &ran[..]].concat()));
+    if said.is_none() {
+        return false;
+    }
+    // Both begin with the same tables, also where these begin empty.
+    load("cleanup");
+    load("prepare");
+    let events = if name == "bulk_insert" { "--events=1" } else { "--events=10" };
+    let ours = logged(server, || {
+        succeed(&[&ran[..], &["--workload", name, "--url", &url, events]].concat());
+    });
+    let (ours, theirs) = (of_run(ours, &CHECKS), of_run(theirs, &[]));
+    assert!(!theirs.is_empty(), "{what}");
+    assert_eq!(counted(&ours), counted(&theirs), "{what}");
+    assert_eq!(ours, theirs, "{what}: the order");
+    load("cleanup");
+    true
+}
+
 #[test]
 fn every_workload_sends_what_sysbench_sends() {
     let Some(server) = Server::mariadb(&[]) else { return };
-    let url = server.url();
     for name in succeed(&["workloads", "list"]).lines().filter_map(|line| line.split_whitespace().next()) {
-        let (ours_size, theirs_size): (&[&str], &[&str]) = match name {
-            "bulk_insert" => (&[], &[]),
-            "select_random_points" | "select_random_ranges" => (&["--table-size=200"], &["--table-size=200"]),
-            _ => (&SIZE, &SIZE),
-        };
-        for mode in ["auto", "disable"] {
-            let load = [&["prepare", "--workload", name, "--url", &url, "--threads", "1"], ours_size].concat();
-            succeed(&load);
-            let ps = format!("--db-ps-mode={mode}");
-            let mut theirs = None;
-            // sysbench counts each row of bulk_insert as an event, so it sends one statement for many.
-            let events = if name == "bulk_insert" { "--events=1000" } else { "--events=10" };
-            let statements = logged(&server, || {
-                theirs =
-                    sysbench(server.port(), &[&[name, "--threads=1", events, &ps], theirs_size, &["run"]].concat());
-            });
-            if theirs.is_none() {
+        for mode in ["--db-ps-mode=auto", "--db-ps-mode=disable"] {
+            if !sends_the_same(&server, name, mode, &[]) {
                 return;
             }
-            let theirs = of_run(statements, &[]);
-            if name == "bulk_insert" {
-                server.sql("TRUNCATE sbtest.sbtest1");
-            }
-            let events = if name == "bulk_insert" { "--events=1" } else { "--events=10" };
-            let log = logged(&server, || {
-                let run = ["run", "--workload", name, "--url", &url, "--threads=1", events, &ps];
-                succeed(&[&run[..], ours_size].concat());
-            });
-            let ours = of_run(log, &CHECKS);
-            assert!(!theirs.is_empty(), "{name} {mode}");
-            assert_eq!(counted(&ours), counted(&theirs), "{name} {mode}");
-            assert_eq!(ours, theirs, "{name} {mode}: the order");
-            succeed(&[&["cleanup", "--workload", name, "--url", &url], ours_size].concat());
+        }
+    }
+}
+
+#[test]
+fn options_of_a_workload_change_what_is_sent_as_they_do_in_sysbench() {
+    let Some(server) = Server::mariadb(&[]) else { return };
+    let counts = [
+        "--range-size=7",
+        "--point-selects=3",
+        "--simple-ranges=2",
+        "--sum-ranges=0",
+        "--order-ranges=3",
+        "--distinct-ranges=4",
+        "--index-updates=2",
+        "--non-index-updates=3",
+        "--delete-inserts=4",
+    ];
+    let changed: [(&str, &[&str]); 9] = [
+        ("oltp_read_write", &counts),
+        ("oltp_read_write", &["--skip-trx=on"]),
+        ("oltp_read_only", &["--range-selects=off"]),
+        ("oltp_write_only", &["--skip-trx=on", "--auto-inc=off", "--secondary=on"]),
+        ("oltp_update_index", &["--index-updates=3"]),
+        ("oltp_update_non_index", &["--non-index-updates=3"]),
+        ("oltp_insert", &["--auto-inc=off"]),
+        ("select_random_points", &["--random-points=3"]),
+        ("select_random_ranges", &["--number-of-ranges=3", "--delta=9"]),
+    ];
+    for (name, options) in changed {
+        if !sends_the_same(&server, name, "--db-ps-mode=auto", options) {
+            return;
         }
     }
 }

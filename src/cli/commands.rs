@@ -345,7 +345,10 @@ pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
     let too_many = report.totals.counts.error_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
-        Status::TooManyErrors | Status::ServerLost => Ok(ExitCode::FAILURE),
+        Status::TooManyErrors => {
+            Err(CliError::Run("the run was stopped: too many transactions failed; see the errors by code".into()))
+        }
+        Status::ServerLost => Err(CliError::Run("the run was stopped: the server was away for too long".into())),
         Status::Completed if report.panicked > 0 => Err(CliError::Run(format!(
             "a fault of oltpbench itself ended {} of {} connections; please report it",
             report.panicked, report.spec.threads

@@ -437,12 +437,8 @@ fn write(path: &Path, report: &RunReport) -> Result<(), ReportError> {
 fn fate(report: &RunReport) -> (State, Option<String>) {
     match (report.status, exit_code(report)) {
         (Status::Interrupted, _) => (State::Interrupted, None),
-        (Status::TooManyErrors, _) => {
-            (State::Failed, Some("too many transactions failed; see its errors by code".into()))
-        }
-        (Status::ServerLost, _) => (State::Failed, Some("the server was away for too long".into())),
-        (Status::Completed, Ok(_)) => (State::Done, None),
-        (Status::Completed, Err(error)) => (State::Failed, Some(error.to_string())),
+        (_, Ok(_)) => (State::Done, None),
+        (_, Err(error)) => (State::Failed, Some(error.to_string())),
     }
 }
 

@@ -199,7 +199,10 @@ fn variable(name: &str) -> Result<Option<String>, CliError> {
 fn ask_password(user: &str) -> Result<Secret, CliError> {
     rpassword::prompt_password(format!("Password of {user}: ")).map(Secret::new).map_err(|error| match error.kind() {
         ErrorKind::Interrupted => CliError::Interrupted("interrupted while asking for the password".into()),
-        _ => CliError::usage(format!("no password could be asked for: {error}")),
+        _ => CliError::usage(format!(
+            "no password could be asked for ({error}); without a terminal use OLTPBENCH_PASSWORD, --password-file or \
+             --password-command"
+        )),
     })
 }
 

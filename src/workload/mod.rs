@@ -129,6 +129,11 @@ impl OptionDefinition {
         if (self.min.is_some() || self.max.is_some()) && !matches!(self.default, OptionValue::Int(_)) {
             return Err("min and max are for options whose default is a number".into());
         }
+        if let (Some(min), Some(max)) = (self.min, self.max)
+            && min > max
+        {
+            return Err(format!("min is {min}, above max, which is {max}"));
+        }
         if self.values.is_some() && !matches!(self.default, OptionValue::Text(_)) {
             return Err("values are for options whose default is a text".into());
         }

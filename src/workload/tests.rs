@@ -248,6 +248,7 @@ fn what_is_wrong_in_a_file_is_shown_by_line_and_column() {
         ("description: d\nextends: sbtest\nstepz: []\n".to_string(), "mine.yaml:3:1: ", "stepz"),
         (format!("{head}options:\n  x: {{default: 1, mim: 2}}\n"), "mine.yaml:4:19: ", "mim"),
         (format!("{head}options:\n  x: {{default: 5, max: 2}}\n"), "mine.yaml:4:16: ", "above 2"),
+        (format!("{head}options:\n  x: {{default: 5, min: 9, max: 3}}\n"), "mine.yaml:4:16: ", "min is 9, above max"),
         (format!("{head}options:\n  row: {{default: 5}}\n"), "mine.yaml:4:3: ", "meaning of its own"),
         ("description: d\nextends: sbtets\n".to_string(), "mine.yaml:2:10: ", "did you mean `sbtest`"),
         ("description: d\nextends: mine.yaml\n".to_string(), "mine.yaml:2:10: ", "extends itself"),
