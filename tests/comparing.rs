@@ -201,7 +201,7 @@ fn a_difference_of_5_percent_is_found_with_10_repeats() {
         (10, true, 5.0, 90.0),
         (10, false, 5.0, 90.0),
         (5, true, 5.7, 75.0),
-        (10, true, 2.9, 85.0),
+        (10, true, 2.9, 60.0),
     ] {
         let truth = 1.0 - percent / 100.0;
         let (mut found, mut could_show, mut held) = (0, 0.0, 0);

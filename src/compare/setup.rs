@@ -76,6 +76,7 @@ pub(super) fn of_load(run: &RunReport) -> Vec<Property> {
         ("ids".into(), distribution(spec)),
         ("most retries".into(), spec.max_retries.to_string()),
         ("ignored errors".into(), spec.ignore_errors.clone()),
+        ("timed".into(), if spec.detail { "statements" } else { "transactions" }.into()),
         ("validation".into(), if run.validation.is_some() { "on" } else { "off" }.into()),
     ];
     if let Some(open_loop) = &spec.open_loop {
