@@ -210,7 +210,8 @@ fn a_difference_of_5_percent_is_found_with_10_repeats() {
             let tps = of_figure(&comparison.pairs[0], Figure::Tps);
             assert_ne!(tps.verdict, Verdict::Better, "{seed}");
             found += u64::from(tps.verdict == Verdict::Worse);
-            held += u64::from(tps.ratio.bounds.is_some_and(|bounds| bounds.low <= truth && truth <= bounds.high));
+            held +=
+                u64::from(tps.ratio.unwrap().bounds.is_some_and(|bounds| bounds.low <= truth && truth <= bounds.high));
             could_show += 100.0 * tps.could_show.unwrap() / EXPERIMENTS as f64;
         }
         let percentage = |count: u64| 100.0 * count as f64 / EXPERIMENTS as f64;
@@ -349,7 +350,7 @@ fn other_loads_are_refused_and_forced_with_their_differences() {
         ("/spec/workload", json!("oltp_read_only"), "workload: oltp_point_select, and oltp_read_only in after"),
         ("/spec/threads", json!(8), "threads: 1, and 8 in after"),
         ("/spec/time_s", json!(60.0), "time (s): 20, and 60 in after"),
-        ("/spec/rand_type", json!("special"), "ids: uniform, and special (12 draws, 75 % of draws in 1 %) in after"),
+        ("/spec/rand_type", json!("special"), "ids: uniform, and special (iter 12, pct 1, res 75) in after"),
         ("/spec/protocol", json!("text"), "statements: prepared, and text in after"),
         ("/spec/options", json!([option]), "option table_size: 25000, and 7 in after"),
         ("/spec/open_loop", open_loop, "rate: closed loop, and 500 in after"),
@@ -403,6 +404,12 @@ fn runs_that_are_no_result_are_left_out_and_named() {
     assert!(shown.contains("- b: b02-b.json (interrupted)"), "{shown}");
     assert!(shown.contains("4 blocks, in pairs"), "{shown}");
     assert!(unwrapped(&shown).contains("only the 4 blocks in which both a and b have a run"), "{shown}");
+    let mut failed = maker.steady(500.0);
+    failed["totals"]["failed_transactions"] = failed["totals"]["transactions"].clone();
+    save_in_block(folder.path(), "a", 3, 6, failed);
+    let shown = unwrapped(&compare_text(0, &[path]));
+    assert!(shown.contains("- a: b03-a.json (50.0 % of the measured transactions failed"), "{shown}");
+    save_in_block(folder.path(), "a", 3, 6, maker.steady(1000.0));
     // It may be what regressed.
     let message = fail(1, &["compare", path, "--fail-on-regression", "20%"]);
     assert!(message.contains("not everything was compared (b: b02-b.json (interrupted))"), "{message}");
@@ -426,9 +433,49 @@ fn cells_are_compared_with_their_like_and_others_named() {
     assert_eq!(comparison.pairs.iter().map(|pair| pair.cell.threads).collect::<Vec<_>>(), [1, 8]);
     for pair in &comparison.pairs {
         let tps = of_figure(pair, Figure::Tps);
-        assert!((tps.ratio.value - 0.8).abs() < 0.01 && tps.verdict == Verdict::Worse, "{tps:?}");
+        assert!((tps.ratio.unwrap().value - 0.8).abs() < 0.01 && tps.verdict == Verdict::Worse, "{tps:?}");
     }
     assert_eq!(comparison.not_compared, ["oltp_point_select, 9 threads (only in b)"]);
+}
+
+#[test]
+fn any_regression_at_all_can_be_asked_for_and_a_gain_is_none() {
+    let mut maker = Maker::new();
+    let (slower, faster) = (
+        folder_of(&mut maker, [("a", &ABOUT_1000), ("b", &ABOUT_900)]),
+        folder_of(&mut maker, [("a", &ABOUT_900), ("b", &ABOUT_1000)]),
+    );
+    let shown = |code, folder: &tempfile::TempDir| {
+        unwrapped(&compare_text(code, &[folder.path().to_str().unwrap(), "--fail-on-regression", "0%"]))
+    };
+    assert!(shown(4, &slower).contains("**Regression** of more than 0 %: tps of b"), "{}", shown(4, &slower));
+    assert!(shown(0, &faster).contains("No regression of more than 0 % is shown"), "{}", shown(0, &faster));
+}
+
+#[test]
+fn names_are_shown_as_they_are_where_the_output_is_rendered() {
+    let mut maker = Maker::new();
+    let folder = folder_of(&mut maker, [("<img>", &ABOUT_1000), ("a|b", &ABOUT_900)]);
+    let shown = compare_text(0, &[folder.path().to_str().unwrap()]);
+    assert!(shown.contains("## Compared with \\<img\\>, the baseline"), "{shown}");
+    assert!(shown.contains("### a\\|b: ") && !shown.contains(" <img>") && !shown.contains("a|b"), "{shown}");
+}
+
+#[test]
+fn a_figure_that_one_side_has_none_of_is_shown_without_a_ratio() {
+    let mut maker = Maker::new();
+    let folder = tempfile::tempdir().unwrap();
+    for (block, tps) in (1..).zip(ABOUT_1000) {
+        let mut none = maker.steady(tps);
+        none["totals"]["rps"] = json!(0.0);
+        save_in_block(folder.path(), "a", block, 2 * block, none);
+        save_in_block(folder.path(), "b", block, 2 * block + 1, maker.steady(tps));
+    }
+    let file = folder.path().join("comparison.txt");
+    let shown = compare_text(0, &[folder.path().to_str().unwrap(), "--json", file.to_str().unwrap()]);
+    let saved: Comparison = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(of_figure(&saved.pairs[0], Figure::Rps).ratio, None);
+    assert!(shown.lines().any(|line| line.starts_with("| rps ") && line.contains("| - ")), "{shown}");
 }
 
 #[test]
@@ -443,7 +490,7 @@ fn a_comparison_is_saved_as_it_was_printed() {
 }
 
 #[test]
-fn a_proxy_before_a_server_gets_a_verdict_and_the_same_server_none() {
+fn a_proxy_before_a_server_is_never_better_and_the_same_server_no_other() {
     let (Some(haproxy), Some(server)) = (installed("haproxy"), Server::mariadb(&[])) else { return };
     let proxy = Proxy::start(&haproxy, server.port());
     let tables = ["--tables", "1", "--table-size", "1000"];
@@ -463,7 +510,7 @@ fn a_proxy_before_a_server_gets_a_verdict_and_the_same_server_none() {
         assert_eq!((proxied.side.as_str(), proxied.runs), ("proxy", [5, 5]));
         for figure in [Figure::Tps, Figure::P50] {
             let proxied = of_figure(proxied, figure);
-            assert!(proxied.ratio.bounds.is_some(), "{proxied:?}");
+            assert!(proxied.ratio.unwrap().bounds.is_some(), "{proxied:?}");
             assert!(matches!(proxied.verdict, Verdict::Worse | Verdict::NoDifferenceShown), "{proxied:?}");
         }
         if same.figures.iter().all(|compared| !matches!(compared.verdict, Verdict::Better | Verdict::Worse)) {

@@ -342,38 +342,9 @@ fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
 pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
-    let too_many = report.totals.counts.error_rate() > report.spec.max_error_rate;
     match report.status {
         Status::Interrupted => Ok(ExitCode::from(130)),
-        Status::TooManyErrors => {
-            Err(CliError::Run("the run was stopped: too many transactions failed; see the errors by code".into()))
-        }
-        Status::ServerLost => Err(CliError::Run("the run was stopped: the server was away for too long".into())),
-        Status::Completed if report.panicked > 0 => Err(CliError::Run(format!(
-            "a fault of oltpbench itself ended {} of {} connections; please report it",
-            report.panicked, report.spec.threads
-        ))),
-        Status::Completed if report.unfinished > 0 => Err(CliError::Run(format!(
-            "{} of {} connections still waited for an answer when the program stopped waiting; the server hangs or is too slow",
-            report.unfinished, report.spec.threads
-        ))),
-        Status::Completed if report.totals.counts.transactions == 0 => {
-            Err(CliError::Run("not one transaction ended inside the measured window".into()))
-        }
-        Status::Completed if report.differences() > 0 => Err(CliError::Run(format!(
-            "{} between what the database gave and what was put there; see Validation",
-            counted(report.differences(), "difference")
-        ))),
-        Status::Completed if report.away > 0 => Err(CliError::Run(format!(
-            "{} of {} connections were lost and did not come back before the end; see the errors by code",
-            report.away, report.spec.threads
-        ))),
-        Status::Completed if too_many => Err(CliError::Run(format!(
-            "{:.1} % of the measured transactions failed, more than --max-error-rate {:.1} %; see the errors by code",
-            100.0 * report.totals.counts.error_rate(),
-            100.0 * report.spec.max_error_rate
-        ))),
-        Status::Completed => Ok(ExitCode::SUCCESS),
+        _ => report.failure().map_or(Ok(ExitCode::SUCCESS), |failure| Err(CliError::Run(failure))),
     }
 }
 

@@ -18,6 +18,7 @@ use super::progress::Console;
 use super::{CliError, without_passwords};
 use crate::engine::grid::{self, Grid};
 use crate::report::experiment::{Design, Experiment, NamedTarget, Run, State};
+use crate::report::figures::counted;
 use crate::report::text::{self, printable};
 use crate::report::{Cell, JsonFile, ReportError, RunReport, SCHEMA_VERSION, Status, saved};
 use crate::spec::{RunSpec, TargetAddress};
@@ -309,10 +310,10 @@ impl Work<'_> {
         ];
         let factors = factors.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
         let runs = self.experiment.runs.len();
-        super::show(format_args!("Experiment: {} = {}", factors.join(" x "), counted(runs)));
+        super::show(format_args!("Experiment: {} = {}", factors.join(" x "), counted(runs as u64, "run")));
         match self.count(State::Done) {
             0 => {}
-            done => super::show(format_args!("Done before: {done} of {}", counted(runs))),
+            done => super::show(format_args!("Done before: {done} of {}", counted(runs as u64, "run"))),
         }
         super::show(match self.time_left(0) {
             Some(left) => format!("Time needed: {} and what connecting takes", in_words(left)),
@@ -407,13 +408,13 @@ impl Work<'_> {
         if done + failed < all {
             return Err(CliError::Interrupted(format!(
                 "interrupted; {done} of {} are done; {}",
-                counted(all),
+                counted(all as u64, "run"),
                 self.how_to_go_on()
             )));
         }
         if failed > 0 {
             let again = format!("--resume {} makes them again", folder.display());
-            let runs = counted(all);
+            let runs = counted(all as u64, "run");
             return Err(CliError::Run(format!("{failed} of {runs} failed; the same command with {again}")));
         }
         if !self.asked.args.fail_on.is_empty() {
@@ -440,10 +441,6 @@ fn fate(report: &RunReport) -> (State, Option<String>) {
         (_, Ok(_)) => (State::Done, None),
         (_, Err(error)) => (State::Failed, Some(error.to_string())),
     }
-}
-
-fn counted(runs: usize) -> String {
-    format!("{runs} {}", if runs == 1 { "run" } else { "runs" })
 }
 
 /// How long a run takes at least, where it is known.

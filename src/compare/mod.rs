@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use crate::metrics::Bounds;
 use crate::metrics::statistics::{FEWEST_BEYOND, LEVEL};
 use crate::report::RunReport;
-use crate::report::saved::{Saved, SavedError};
+use crate::report::saved::{Saved, SavedError, file_name};
 use estimate::{ALPHA, LogRatio, bounds_of_ratio, geometric_mean, holm};
 use setup::Difference;
 use sides::{Cell, Runs, Sides};
@@ -167,7 +167,8 @@ pub struct Compared {
     pub baseline: Measured,
     pub other: Measured,
     /// The other side's by the baseline's.
-    pub ratio: Measured,
+    /// `None` where a side has none of it.
+    pub ratio: Option<Measured>,
     /// The chance of so much difference without a true one, alone and corrected for the number of comparisons.
     pub chance: Option<f64>,
     pub corrected: Option<f64>,
@@ -329,7 +330,7 @@ fn reports(side: &Runs) -> Vec<&RunReport> {
 impl Side {
     fn new(side: &Runs) -> Side {
         let run = |saved: &Saved| Run {
-            file: sides::file_name(&saved.path),
+            file: file_name(&saved.path),
             started_at: saved.report.started_at.clone(),
             target: saved.report.target.url.clone(),
             server: saved.report.target.version.clone(),
@@ -477,12 +478,15 @@ impl<'a> Match<'a> {
             }
             (Err(_), ..) => None,
         };
-        let value = estimate.as_ref().map_or(other.value / baseline.value, |estimate| estimate.value.exp());
+        let ratio = match &estimate {
+            Ok(estimate) => Some(estimate.value.exp()),
+            Err(_) => (baseline.value > 0.0 && other.value > 0.0).then(|| other.value / baseline.value),
+        };
         let compared = Compared {
             figure,
             baseline,
             other,
-            ratio: Measured { value, bounds },
+            ratio: ratio.map(|value| Measured { value, bounds }),
             chance: None,
             corrected: None,
             verdict: Verdict::CannotTell,
@@ -541,7 +545,7 @@ fn always_first(
 /// The verdicts of all figures, the regressions among them, and what they were corrected for.
 fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regression>, Correction) {
     let mut tests: Vec<LogRatio> = Vec::new();
-    let mut worse_by: Vec<f64> = Vec::new();
+    let mut limits: Vec<Limit> = Vec::new();
     // Of each figure of each pair, the number of its test.
     let mut numbers: Vec<Vec<Option<usize>>> = Vec::new();
     let mut pairs: Vec<Pair> = Vec::new();
@@ -557,7 +561,7 @@ fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regre
                 rates.map_or_else(
                     || {
                         tests.push(estimate);
-                        worse_by.push(limit.map_or(0.0, |limit| limit_of(figure, limit)));
+                        limits.push(Limit::of(figure, limit.unwrap_or_default()));
                         tests.len() - 1
                     },
                     |at| first + at,
@@ -578,19 +582,33 @@ fn judged(matches: &[Match<'_>], limit: Option<f64>) -> (Vec<Pair>, Option<Regre
         compared.could_show = tests[number].could_show(ALPHA / open as f64);
         compared.verdict = match corrected[number] <= ALPHA {
             false => Verdict::NoDifferenceShown,
-            true if compared.figure.is_rate() == (compared.ratio.value > 1.0) => Verdict::Better,
+            true if compared.figure.is_rate() == (tests[number].value > 0.0) => Verdict::Better,
             true => Verdict::Worse,
         };
     }
-    let regression = limit.map(|limit| regression(limit, &pairs, &numbers, &tests, &worse_by));
+    let regression = limit.map(|limit| regression(limit, &pairs, &numbers, &tests, &limits));
     let ranked = tests.iter().filter(|test| test.has_ranks_for(tests.len())).count();
     let correction = Correction { method: "holm".into(), alpha: ALPHA, comparisons: tests.len(), ranked };
     (pairs, regression, correction)
 }
 
-/// The logarithm of the ratio from which on a figure is worse by more than a share.
-fn limit_of(figure: Figure, limit: f64) -> f64 {
-    if figure.is_rate() { (1.0 - limit).ln() } else { (1.0 + limit).ln() }
+/// From where on a figure is worse by more than a share.
+struct Limit {
+    /// Of the ratio.
+    logarithm: f64,
+    /// A rate is worse below it, a time above.
+    is_rate: bool,
+}
+
+impl Limit {
+    fn of(figure: Figure, share: f64) -> Limit {
+        let is_rate = figure.is_rate();
+        Limit { logarithm: if is_rate { (1.0 - share).ln() } else { (1.0 + share).ln() }, is_rate }
+    }
+
+    fn is_passed_by(&self, test: &LogRatio) -> bool {
+        if self.is_rate { test.value < self.logarithm } else { test.value > self.logarithm }
+    }
 }
 
 /// Figures whose true ratio is shown to be beyond the limit, by the same tests and correction as verdicts.
@@ -599,10 +617,10 @@ fn regression(
     pairs: &[Pair],
     numbers: &[Vec<Option<usize>>],
     tests: &[LogRatio],
-    limits: &[f64],
+    limits: &[Limit],
 ) -> Regression {
-    let chance = |(test, &limit): (&LogRatio, &f64)| match (test.value - limit) * limit.signum() > 0.0 {
-        true => test.chance_of(limit, tests.len()),
+    let chance = |(test, limit): (&LogRatio, &Limit)| match limit.is_passed_by(test) {
+        true => test.chance_of(limit.logarithm, tests.len()),
         false => 1.0,
     };
     let corrected = holm(&tests.iter().zip(limits).map(chance).collect::<Vec<_>>());
@@ -617,7 +635,8 @@ fn regression(
             cell: pair.cell.words(),
             side: pair.side.clone(),
             figure: compared.figure,
-            ratio: compared.ratio,
+            // The ratio that was tested.
+            ratio: compared.ratio.unwrap_or(Measured { value: 1.0, bounds: None }),
         }));
     }
     let level = ALPHA / tests.len().max(1) as f64;

@@ -91,15 +91,8 @@ pub(super) fn of_load(run: &RunReport) -> Vec<Property> {
 
 /// A distribution with the parameters that it has.
 fn distribution(spec: &Spec) -> String {
-    let of = &spec.rand_parameters;
-    let parameters = match spec.rand_type.as_str() {
-        "special" => format!(" ({} draws, {} % of draws in {} %)", of.spec_iter, of.spec_res, of.spec_pct),
-        "gaussian" => format!(" ({} draws)", of.spec_iter),
-        "pareto" => format!(" ({})", of.pareto_h),
-        "zipfian" => format!(" ({}{})", of.zipfian_exp, if of.zipfian_scramble { ", scrambled" } else { "" }),
-        _ => String::new(),
-    };
-    spec.rand_type.clone() + &parameters
+    let parameters = spec.rand_parameters.of(&spec.rand_type).map(|parameters| format!(" ({parameters})"));
+    spec.rand_type.clone() + &parameters.unwrap_or_default()
 }
 
 /// What may well be what is compared, or explain what is found: the server, the way to it, and the client.

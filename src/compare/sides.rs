@@ -11,11 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::CompareError;
 use crate::report::experiment::{Experiment, State};
-use crate::report::saved::{self, DESIGN, Saved};
-use crate::report::{AskedOpenLoop, RunReport, Status};
+use crate::report::figures::counted;
+use crate::report::saved::{self, DESIGN, Saved, file_name};
+use crate::report::{AskedOpenLoop, RunReport};
 
-/// Findings after which the figures of a run must not be used.
-const UNUSABLE: [&str; 3] = ["connections-panicked", "no-transactions", "statements-unaccounted"];
+/// The finding after which the figures of a run that is no failure must not be used.
+const UNACCOUNTED: &str = "statements-unaccounted";
 
 /// What is compared with the other sides, or they with it.
 #[derive(Clone, Debug)]
@@ -112,7 +113,7 @@ impl Cell {
     /// Such as `oltp_read_only, 64 threads, rate 1000`.
     pub fn words(&self) -> String {
         let target = self.target.as_ref().map_or(String::new(), |target| format!("{target}: "));
-        let threads = if self.threads == 1 { "1 thread".into() } else { format!("{} threads", self.threads) };
+        let threads = counted(u64::from(self.threads), "thread");
         let rate = self.open_loop.as_ref().map_or(String::new(), |open_loop| format!(", rate {}", rates(open_loop)));
         format!("{target}{}, {threads}{rate}", self.workload)
     }
@@ -145,17 +146,8 @@ impl Runs {
 
 /// Why a run's figures are not to be used.
 fn reason_against(run: &RunReport) -> Option<String> {
-    let found = |code: &str| run.findings.iter().find(|finding| finding.code == code);
-    let ending = match run.status {
-        Status::Completed => UNUSABLE.into_iter().find_map(found).map(|finding| finding.message.clone()),
-        Status::Interrupted => Some("interrupted".to_string()),
-        Status::TooManyErrors => Some("stopped for too many errors".to_string()),
-        Status::ServerLost => Some("the server was lost".to_string()),
-    };
-    ending.or_else(|| {
-        let differences = run.differences();
-        (differences > 0).then(|| format!("{differences} differences found by --validate"))
-    })
+    let unaccounted = run.findings.iter().find(|finding| finding.code == UNACCOUNTED);
+    run.failure().or_else(|| unaccounted.map(|finding| finding.message.clone()))
 }
 
 /// The targets of an experiment in its own order, the first being the baseline.
@@ -201,7 +193,7 @@ fn not_done(experiment: Option<&Experiment>, target: Option<&str>) -> Vec<String
     let reason = |run: &crate::report::experiment::Run| match run.state {
         State::Planned => "not measured yet".to_string(),
         State::Interrupted => "interrupted".to_string(),
-        State::Failed | State::Done => run.error.clone().unwrap_or_else(|| "failed".into()),
+        _ => run.error.clone().unwrap_or_else(|| "failed".into()),
     };
     runs.map(|run| format!("{} ({})", run.words(), reason(run))).collect()
 }
@@ -217,8 +209,4 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
         true => short,
         false => paths.iter().map(|path| path.display().to_string()).collect(),
     }
-}
-
-pub(super) fn file_name(path: &Path) -> String {
-    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }

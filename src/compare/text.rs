@@ -6,8 +6,9 @@ use super::estimate::POWER;
 use super::setup::Difference;
 use super::{Compared, Comparison, Correction, Figure, Measured, Method, Pair, Side, Verdict};
 use crate::metrics::Bounds;
-use crate::report::figures::with_ends;
-use crate::report::text::printable;
+use crate::report::figures::{counted, with_ends};
+use crate::report::markdown::escaped;
+use crate::report::text::{paragraph, printable};
 
 /// Names are cut here in the headings of tables; the list of sides has them whole.
 const LONGEST_NAME: usize = 26;
@@ -22,7 +23,7 @@ impl Comparison {
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
         let baseline = self.sides.first().map_or("", |side| side.name.as_str());
-        writeln!(out, "## Compared with {}, the baseline\n", printable(baseline))?;
+        writeln!(out, "## Compared with {}, the baseline\n", escaped(baseline))?;
         for side in &self.sides {
             write_item(out, &side.words())?;
         }
@@ -69,7 +70,7 @@ impl Comparison {
             notes.push_str(" \\*: the interval by itself leaves 1 out, which among so many happens by chance.");
         }
         writeln!(out)?;
-        write_wrapped(out, "", &notes)
+        paragraph(out, "", 0, &notes)
     }
 
     fn write_regression(&self, out: &mut String) -> std::fmt::Result {
@@ -80,11 +81,11 @@ impl Comparison {
             let text = format!(
                 "**Regression** of more than {limit}: {} of {}, {}: {} times the baseline's.",
                 regressed.figure.name(),
-                regressed.side,
-                regressed.cell,
+                escaped(&regressed.side),
+                escaped(&regressed.cell),
                 ratio(regressed.ratio)
             );
-            write_wrapped(out, "", &text)?;
+            paragraph(out, "", 0, &text)?;
         }
         if regression.shown.is_empty() {
             let could =
@@ -95,7 +96,7 @@ impl Comparison {
                         percent(could)
                     )
                 });
-            write_wrapped(out, "", &format!("No regression of more than {limit} is shown. {could}."))?;
+            paragraph(out, "", 0, &format!("No regression of more than {limit} is shown. {could}."))?;
         }
         Ok(())
     }
@@ -112,7 +113,7 @@ impl Side {
             }
             found.join(" and ")
         };
-        let runs = if self.runs.len() == 1 { "1 run".into() } else { format!("{} runs", self.runs.len()) };
+        let runs = counted(self.runs.len() as u64, "run");
         let began = self.runs.iter().map(|run| run.started_at.as_str()).min().unwrap_or_default();
         let minute = began.get(..16).unwrap_or(began).replace('T', " ");
         format!(
@@ -147,36 +148,19 @@ fn write_list(out: &mut String, title: &str, items: impl Iterator<Item = String>
 }
 
 fn write_item(out: &mut String, text: &str) -> std::fmt::Result {
-    write_wrapped(out, "- ", text)
-}
-
-/// Lines of 80 columns, of which the first one begins otherwise.
-fn write_wrapped(out: &mut String, first: &str, text: &str) -> std::fmt::Result {
-    let text = printable(text);
-    let mut line = first.to_string();
-    let indent = " ".repeat(first.len());
-    for word in text.split(' ') {
-        let is_new = line.trim_end().len() <= first.trim_end().len();
-        if !is_new && line.chars().count() + 1 + word.chars().count() > 80 {
-            writeln!(out, "{line}")?;
-            line.clone_from(&indent);
-        } else if !is_new {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    writeln!(out, "{line}")
+    paragraph(out, "- ", 2, &escaped(text))
 }
 
 fn write_pair(out: &mut String, baseline: &str, pair: &Pair) -> std::fmt::Result {
     let runs = match (pair.method, pair.runs) {
-        (Method::Paired, [blocks, _]) => format!("{blocks} blocks, in pairs"),
+        (Method::Paired, [blocks, _]) => format!("{}, in pairs", counted(blocks as u64, "block")),
         (Method::Unpaired, [first, second]) => format!("{first} and {second} runs, not in pairs"),
         (Method::SingleRuns, _) => "a single run each".to_string(),
     };
-    writeln!(out, "\n### {}: {}\n", printable(&pair.side), printable(&pair.cell.words()))?;
+    writeln!(out, "\n### {}: {}\n", escaped(&pair.side), escaped(&pair.cell.words()))?;
     writeln!(out, "{runs}\n")?;
-    let shown: Vec<&Compared> = pair.figures.iter().filter(|compared| compared.baseline.value > 0.0).collect();
+    let shown: Vec<&Compared> =
+        pair.figures.iter().filter(|compared| compared.baseline.value > 0.0 || compared.other.value > 0.0).collect();
     let name = |figure: Figure| match figure.is_rate() {
         true => figure.name().to_string(),
         false => format!("{} (ms)", figure.name()),
@@ -192,7 +176,9 @@ fn write_pair(out: &mut String, baseline: &str, pair: &Pair) -> std::fmt::Result
     });
     write_table(out, ["", &cut(baseline), &cut(&pair.side)], figures.collect())?;
     writeln!(out)?;
-    let ratios = shown.iter().map(|compared| [name(compared.figure), ratio(compared.ratio), verdict(compared)]);
+    let ratios = shown
+        .iter()
+        .map(|compared| [name(compared.figure), compared.ratio.map_or("-".into(), ratio), verdict(compared)]);
     write_table(out, ["", "ratio", "verdict"], ratios.collect())
 }
 
@@ -229,7 +215,8 @@ fn verdict(compared: &Compared) -> String {
 
 /// Whether a figure's own interval would have it another, and the correction does not.
 fn is_by_chance(compared: &Compared) -> bool {
-    let leaves_out = compared.ratio.bounds.is_some_and(|bounds| bounds.low > 1.0 || bounds.high < 1.0);
+    let leaves_out =
+        compared.ratio.and_then(|ratio| ratio.bounds).is_some_and(|bounds| bounds.low > 1.0 || bounds.high < 1.0);
     compared.verdict == Verdict::NoDifferenceShown && leaves_out
 }
 
@@ -251,8 +238,8 @@ fn percent(share: f64) -> String {
 /// A name that leaves room for the table.
 fn cut(name: &str) -> String {
     let name = printable(name);
-    match name.chars().count() {
+    escaped(&match name.chars().count() {
         fits if fits <= LONGEST_NAME => name,
         count => format!("...{}", name.chars().skip(count + 3 - LONGEST_NAME).collect::<String>()),
-    }
+    })
 }

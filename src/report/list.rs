@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use super::figures::grouped;
-use super::saved::Saved;
+use super::saved::{Saved, file_name};
 use super::setup::{Row, compare};
 use super::text::printable;
 
@@ -21,7 +21,7 @@ pub fn list(runs: &[Saved]) -> String {
     }
     let mut columns = compared.differing;
     // The file says which run a line is, also where there is only one.
-    let files = runs.iter().map(|run| printable(&file_name(run))).collect();
+    let files = runs.iter().map(|run| printable(&file_name(&run.path))).collect();
     columns.insert(0, ("file".into(), files));
     if !out.is_empty() {
         out.push('\n');
@@ -53,10 +53,6 @@ fn rows(run: &Saved) -> Vec<Row> {
     ];
     rows.extend(report.cell.as_ref().map(|cell| ("block", cell.block.to_string())));
     rows.into_iter().map(|(name, value)| (name.to_string(), printable(&value))).collect()
-}
-
-fn file_name(run: &Saved) -> String {
-    run.path.file_name().unwrap_or(run.path.as_os_str()).to_string_lossy().into_owned()
 }
 
 fn width((name, values): &(String, Vec<String>)) -> usize {

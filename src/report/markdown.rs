@@ -76,17 +76,24 @@ fn shown(figure: &Figure) -> String {
 }
 
 fn errors(out: &mut String, runs: &[Named<'_>]) -> Result {
-    let errors = runs.iter().flat_map(|run| run.report.totals.counts.errors.iter().map(move |error| (run, error)));
-    let errors: Vec<(&Named<'_>, &ErrorEntry)> = errors.collect();
+    let mut errors: Vec<(&String, &str, &ErrorEntry)> = Vec::new();
+    for Named { label, report } in runs {
+        for (span, counts) in report.spans() {
+            errors.extend(counts.errors.iter().map(|error| (label, span, error)));
+        }
+    }
     if errors.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n## Errors\n")?;
-    writeln!(out, "| run | count | code | class | statement | first message |\n|---|---:|---:|---|---|---|")?;
-    for (Named { label, .. }, error) in errors {
+    writeln!(
+        out,
+        "| run | when | count | code | class | statement | first message |\n|---|---|---:|---:|---|---|---|"
+    )?;
+    for (label, span, error) in errors {
         let ErrorEntry { count, code, class, statement, message, .. } = error;
         let [class, statement, message] = [class, statement, message].map(|text| escaped(text));
-        writeln!(out, "| {label} | {count} | {code} | {class} | {statement} | {message} |")?;
+        writeln!(out, "| {label} | {span} | {count} | {code} | {class} | {statement} | {message} |")?;
     }
     Ok(())
 }
@@ -128,7 +135,7 @@ fn findings(out: &mut String, runs: &[Named<'_>]) -> Result {
 }
 
 /// A text as one line that reads the same when it is rendered.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let line = printable(text);
     let mut escaped = String::new();
     for (at, character) in line.char_indices() {

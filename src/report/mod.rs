@@ -216,6 +216,22 @@ pub struct RandParameters {
     pub zipfian_scramble: bool,
 }
 
+impl RandParameters {
+    /// Those that a distribution has, in words.
+    pub fn of(&self, rand_type: &str) -> Option<String> {
+        match rand_type {
+            "special" => Some(format!("iter {}, pct {}, res {}", self.spec_iter, self.spec_pct, self.spec_res)),
+            "gaussian" => Some(format!("iter {}", self.spec_iter)),
+            "pareto" => Some(format!("h {}", self.pareto_h)),
+            "zipfian" => {
+                let order = if self.zipfian_scramble { "scrambled" } else { "in order" };
+                Some(format!("exponent {}, {order}", self.zipfian_exp))
+            }
+            _ => None,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Profile {
     pub name: String,
@@ -541,6 +557,49 @@ impl Setup {
 }
 
 impl RunReport {
+    /// What was counted, and when.
+    pub fn spans(&self) -> [(&'static str, &Counts); 3] {
+        [("measured", &self.totals.counts), ("warm-up", &self.warmup), ("after the window", &self.drained)]
+    }
+
+    /// Why its figures are those of no proper run, if they are.
+    pub fn failure(&self) -> Option<String> {
+        let (counts, threads) = (&self.totals.counts, self.spec.threads);
+        let (rate, most) = (100.0 * counts.error_rate(), 100.0 * self.spec.max_error_rate);
+        match self.status {
+            Status::Interrupted => Some("interrupted".into()),
+            Status::TooManyErrors => {
+                Some("the run was stopped: too many transactions failed; see the errors by code".into())
+            }
+            Status::ServerLost => Some("the run was stopped: the server was away for too long".into()),
+            Status::Completed if self.panicked > 0 => Some(format!(
+                "a fault of oltpbench itself ended {} of {threads} connections; please report it",
+                self.panicked
+            )),
+            Status::Completed if self.unfinished > 0 => Some(format!(
+                "{} of {threads} connections still waited for an answer when the program stopped waiting; the server \
+                 hangs or is too slow",
+                self.unfinished
+            )),
+            Status::Completed if counts.transactions == 0 => {
+                Some("not one transaction ended inside the measured window".into())
+            }
+            Status::Completed if self.differences() > 0 => Some(format!(
+                "{} between what the database gave and what was put there; see Validation",
+                figures::counted(self.differences(), "difference")
+            )),
+            Status::Completed if self.away > 0 => Some(format!(
+                "{} of {threads} connections were lost and did not come back before the end; see the errors by code",
+                self.away
+            )),
+            Status::Completed if rate > most => Some(format!(
+                "{rate:.1} % of the measured transactions failed, more than --max-error-rate {most:.1} %; see the \
+                 errors by code"
+            )),
+            Status::Completed => None,
+        }
+    }
+
     pub fn new(setup: Setup, measurement: &Measurement, status: Status) -> RunReport {
         let response = Latency::new(&measurement.response);
         let mut report = RunReport {

@@ -39,6 +39,11 @@ pub struct Saved {
     pub report: RunReport,
 }
 
+/// A path's last part.
+pub fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
+}
+
 /// The run of a file, or those of a folder's `*.json` files in the order of their names.
 pub fn read(path: &Path) -> Result<Vec<Saved>, SavedError> {
     if !path.is_dir() {

@@ -67,19 +67,7 @@ pub fn rest(report: &RunReport) -> Vec<Row> {
         None => rows.push(row("load", "closed loop: each thread sends its next transaction when one has ended")),
     }
     rows.push(row("interval", format!("{} s", spec.interval_s)));
-    let random = &spec.rand_parameters;
-    rows.extend(
-        match spec.rand_type.as_str() {
-            "special" => Some(format!("iter {}, pct {}, res {}", random.spec_iter, random.spec_pct, random.spec_res)),
-            "pareto" => Some(format!("h {}", random.pareto_h)),
-            "zipfian" => {
-                let order = if random.zipfian_scramble { "scrambled" } else { "in order" };
-                Some(format!("exponent {}, {order}", random.zipfian_exp))
-            }
-            _ => None,
-        }
-        .map(|parameters| row("parameters of the ids", parameters)),
-    );
+    rows.extend(spec.rand_parameters.of(&spec.rand_type).map(|parameters| row("parameters of the ids", parameters)));
     rows.push(row("retries at most", spec.max_retries));
     if !spec.ignore_errors.is_empty() {
         rows.push(row("errors ignored", &spec.ignore_errors));

@@ -182,15 +182,14 @@ fn names(reports: &[&RunReport], varied: Varied) -> Vec<String> {
 
 /// All that was asked for but the seed and what is varied.
 fn set_up(report: &RunReport, varied: Varied) -> String {
-    let (mut spec, mut target) = (report.spec.clone(), report.target.clone());
+    let mut spec = report.spec.clone();
     spec.rand_seed = 0;
-    target.variables.clear();
     match (varied, &mut spec.open_loop) {
         (Varied::Threads, _) => spec.threads = 0,
         (Varied::Rate, Some(open_loop)) => open_loop.steps.clear(),
         (Varied::Rate, None) => {}
     }
-    format!("{:?}{spec:?}{target:?}", report.cell.as_ref().map(|cell| &cell.target))
+    format!("{:?}{spec:?}{:?}", report.cell.as_ref().map(|cell| &cell.target), report.target)
 }
 
 /// Tells neighbours of the same name apart; `false` where there are none.
@@ -259,14 +258,16 @@ mod tests {
         other.report.spec.options[0].value = "1".into();
         let mut repeat = run("direct", 1, 30.0);
         repeat.report.spec.rand_seed = 43;
-        let runs = [run("direct", 8, 90.0), other, run("direct", 1, 20.0), repeat];
+        let mut tuned = run("direct", 1, 25.0);
+        tuned.report.target.variables.insert("sync_binlog".into(), "0".into());
+        let runs = [run("direct", 8, 90.0), other, run("direct", 1, 20.0), repeat, tuned];
         let sweep = Sweep::of(&runs).unwrap();
         let lines: Vec<(&str, Vec<usize>)> = sweep
             .lines
             .iter()
             .map(|line| (line.name.as_str(), line.of_places.iter().map(Vec::len).collect()))
             .collect();
-        assert_eq!(lines, [("direct (1)", vec![2, 1]), ("direct (2)", vec![0, 1])]);
+        assert_eq!(lines, [("direct (1)", vec![2, 1]), ("direct (2)", vec![0, 1]), ("direct (3)", vec![1, 0])]);
         assert!(sweep.numbered);
     }
 

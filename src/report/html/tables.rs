@@ -84,25 +84,20 @@ fn latencies(report: &RunReport) -> Markup {
 fn open_loop(kept: &OpenLoop) -> Markup {
     let rows = [
         ("due in the window", kept.due),
-        ("done in it", kept.done),
+        ("ended in it", kept.done),
         ("skipped, too late", kept.shed),
         ("begun, ended after the window", kept.drained),
         ("begun, never ended", kept.unfinished),
         ("not begun at its end", kept.not_begun),
-        ("due in the warm-up, done in the window", kept.due_in_warmup),
+        ("due in the warm-up, ended in the window", kept.due_in_warmup),
         ("due in the warm-up and dropped", kept.dropped_from_warmup),
         ("highest backlog", kept.highest_backlog),
     ];
     pairs("Open loop", &rows.map(|(name, count)| (name.to_string(), whole(count))))
 }
 
-/// The spans of a run.
-fn spans(report: &RunReport) -> [(&'static str, &Counts); 3] {
-    [("measured", &report.totals.counts), ("warm-up", &report.warmup), ("after the window", &report.drained)]
-}
-
 fn errors(report: &RunReport) -> Markup {
-    let spans = spans(report);
+    let spans = report.spans();
     let rows: Vec<_> =
         spans.iter().flat_map(|(span, counts)| counts.errors.iter().map(move |error| (span, error))).collect();
     html! {
@@ -121,7 +116,7 @@ fn errors(report: &RunReport) -> Markup {
 }
 
 fn counts(report: &RunReport) -> Markup {
-    let spans = spans(report);
+    let spans = report.spans();
     let rows: [(_, Count); 13] = [
         ("transactions", |counts| counts.transactions),
         ("read/write requests", |counts| counts.read_write_requests),
