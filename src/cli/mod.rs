@@ -34,7 +34,8 @@ use crate::report::ReportError;
 use crate::report::text::printable;
 use options::{Choice, GridArgs, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
-/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 4 a regression, 130 interrupted (as a shell reports SIGINT).
+/// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 4 a regression, 130 interrupted (as a
+/// shell reports SIGINT).
 #[derive(Debug, thiserror::Error)]
 enum CliError {
     #[error("{0}")]

@@ -626,17 +626,12 @@ fn regression(
     let corrected = holm(&tests.iter().zip(limits).map(chance).collect::<Vec<_>>());
     let mut shown = Vec::new();
     for (pair, numbers) in pairs.iter().zip(numbers) {
-        let regressed = pair
-            .figures
-            .iter()
-            .zip(numbers)
-            .filter(|(_, number)| number.is_some_and(|number| corrected[number] <= ALPHA));
-        shown.extend(regressed.map(|(compared, _)| Regressed {
+        let tested = pair.figures.iter().zip(numbers).filter_map(|(compared, number)| Some((compared, (*number)?)));
+        shown.extend(tested.filter(|&(_, number)| corrected[number] <= ALPHA).map(|(compared, number)| Regressed {
             cell: pair.cell.words(),
             side: pair.side.clone(),
             figure: compared.figure,
-            // The ratio that was tested.
-            ratio: compared.ratio.unwrap_or(Measured { value: 1.0, bounds: None }),
+            ratio: Measured { value: tests[number].value.exp(), bounds: tests[number].bounds() },
         }));
     }
     let level = ALPHA / tests.len().max(1) as f64;

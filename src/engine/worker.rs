@@ -1,9 +1,9 @@
 //! The one loop: a worker plays transactions on its session until there are no more.
 //!
 //! Each worker is an OS thread that owns its session, its scratch and its buffers; it shares the ticket counter and a
-//! shard of the recorder. Without errors a transaction costs one clock reading a statement (or one, if they are not timed), one atomic that all
-//! workers share (the ticket) and one lock that is rarely contended (the shard), and no allocation; in an open loop also
-//! a wait until it is due, with a clock reading after it.
+//! shard of the recorder. Without errors a transaction costs one clock reading a statement (or one in all, if they are
+//! not timed), one atomic that all workers share (the ticket) and one lock that is rarely contended (the shard), and no
+//! allocation; in an open loop also a wait until it is due, with a clock reading after it.
 
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
