@@ -114,3 +114,14 @@ fn what_a_users_rights_do_not_let_it_see_or_do_is_said_and_nothing_made_is_calle
         assert!(message.contains("what is there is incomplete, so run `oltpbench cleanup`"), "{message}");
     }
 }
+
+#[test]
+fn more_rows_than_a_servers_integer_can_number_are_refused_before_a_table_is_made() {
+    for server in servers(&[]) {
+        let size = ["--tables", "1", "--table-size", "2147483648"];
+        let message = fail(1, &[&["prepare", "--url", &server.url()], &size[..]].concat());
+        let told = "sbtest cannot have 2147483648 rows: an INTEGER such as its id ends at 2147483647";
+        assert!(message.contains(told), "{message}");
+        assert!(server.sql("SHOW TABLES FROM sbtest").is_empty());
+    }
+}

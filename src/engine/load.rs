@@ -10,7 +10,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::tables::{Table, existing, key_column, missing, not_counted, of_another, query, tables, views, wrong_ids};
+use super::tables::{
+    Table, existing, key_column, missing, not_counted, of_another, query, tables, too_many_rows, views, wrong_ids,
+};
 use super::{EngineError, Observer, UNCHANGED, descriptors, refuse};
 use crate::target::bulk::{Bulk, Loader};
 use crate::target::{Control, Database, Dialect, Fault, FaultClass};
@@ -56,7 +58,7 @@ pub fn prepare(
     interrupted: &AtomicBool,
 ) -> Result<Loaded, EngineError> {
     let dialect = database.dialect();
-    refuse(not_counted(dialect, plan))?;
+    refuse(not_counted(dialect, plan).or_else(|| too_many_rows(dialect, plan)))?;
     let mut control = database.control(interrupted)?;
     refuse_existing(control.as_mut(), dialect, plan)?;
     let limit = control.max_statement_bytes()?.min(STATEMENT_BYTES).saturating_sub(STATEMENT_MARGIN);

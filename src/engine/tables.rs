@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::EngineError;
 use crate::target::check::{Check, Level};
 use crate::target::{Control, Dialect};
-use crate::workload::plan::{Key, Plan, TableSet};
+use crate::workload::plan::{ColumnType, Key, Plan, TableSet};
 
 /// Tables asked about in one query.
 const TABLES_PER_QUERY: usize = 100;
@@ -149,6 +149,24 @@ pub(super) fn not_counted(dialect: Dialect, plan: &Plan) -> Option<Check> {
         CODE,
         format!("SQLite gives new rows of {} no number, as their key is not primary", set.name),
         "leave out --secondary, or measure a MySQL or MariaDB server",
+    ))
+}
+
+/// A table whose ids would not fit in their column as prepare makes it: a server's INTEGER has 32 bits, SQLite's has 64.
+pub(super) fn too_many_rows(dialect: Dialect, plan: &Plan) -> Option<Check> {
+    let most = i32::MAX.unsigned_abs();
+    let cannot = |set: &&TableSet| {
+        let mut columns = set.columns.iter();
+        let is_integer = columns.any(|column| column.name == key_column(set) && column.kind == ColumnType::Integer);
+        is_integer && set.rows > u64::from(most)
+    };
+    let set = plan.tables.iter().find(|set| dialect == Dialect::MySql && cannot(set))?;
+    let id = key_column(set);
+    Some(Check::new(
+        Level::Fatal,
+        CODE,
+        format!("{} cannot have {} rows: an INTEGER such as its {id} ends at {most}", set.name, set.rows),
+        "give a smaller --table-size, and more --tables",
     ))
 }
 
