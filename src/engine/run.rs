@@ -89,7 +89,7 @@ pub enum Ending {
     Completed,
     Interrupted,
     TooManyErrors,
-    /// All connections were away for the longest outage that is waited for.
+    /// All connections were without a transaction for the longest outage that is waited for.
     ServerLost,
 }
 
@@ -299,8 +299,6 @@ struct Coordinator<'a, T> {
     taken: u64,
     /// Intervals that were told to the observer.
     told: u64,
-    /// Since when no connection has been there.
-    all_away_since: Option<Instant>,
     /// Since when there has been no event left to begin.
     used_up_since: Option<Instant>,
 }
@@ -327,7 +325,6 @@ impl<'a, T: Target> Coordinator<'a, T> {
             series: Series::new(started_at, shared.recorder().window()),
             taken: 0,
             told: 0,
-            all_away_since: None,
             used_up_since: None,
         }
     }
@@ -380,7 +377,7 @@ impl<'a, T: Target> Coordinator<'a, T> {
             if self.too_many_errors() {
                 return Ending::TooManyErrors;
             }
-            if self.server_lost() {
+            if self.server_lost(now_ns) {
                 return Ending::ServerLost;
             }
             let slice_ns = window.slice_end_ns(self.taken).saturating_add(GRACE_NS);
@@ -454,12 +451,11 @@ impl<'a, T: Target> Coordinator<'a, T> {
             && errors as f64 > self.spec.max_error_rate * (committed + failed) as f64
     }
 
-    fn server_lost(&mut self) -> bool {
-        if self.shared.away.load(Ordering::Relaxed) < self.running {
-            self.all_away_since = None;
-            return false;
-        }
-        self.all_away_since.get_or_insert_with(Instant::now).elapsed() >= self.spec.longest_outage
+    /// Whether no transaction has committed on any connection for too long since all of them broke. A server may let them
+    /// in again and still be of no use, as one that became a replica.
+    fn server_lost(&self, now_ns: u64) -> bool {
+        let away_ns = self.shared.recorder().all_away_since_ns().map(|since_ns| now_ns.saturating_sub(since_ns));
+        away_ns.is_some_and(|away_ns| Duration::from_nanos(away_ns) >= self.spec.longest_outage)
     }
 
     /// Whether the last events of a run have not ended for as long as a forced shutdown waits.
@@ -575,6 +571,10 @@ mod tests {
         Vanish,
         /// Breaks, and can be connected to again at once.
         Break,
+        /// Takes no writes any more, as do the sessions that are opened later.
+        Replica,
+        /// Has no more of something, and breaks at the ROLLBACK.
+        BreakInRollback,
         /// Has no more of something, neither for a statement nor for a ROLLBACK if `stuck`.
         Overload {
             stuck: bool,
@@ -601,14 +601,20 @@ mod tests {
         Fault { class: FaultClass::Overload, code: 1226, sqlstate: String::new(), message: "no more".into() }
     }
 
+    fn read_only() -> Fault {
+        Fault { class: FaultClass::Failover, code: 1290, sqlstate: String::new(), message: "read only".into() }
+    }
+
     impl Target for Failing {
         type Session = FailingSession;
 
         fn connect(&self) -> Result<FailingSession, Fault> {
-            match self.gone.load(Ordering::Relaxed) {
-                true => Err(broken()),
-                false => Ok(FailingSession { left: self.good, then: self.then, gone: Arc::clone(&self.gone) }),
-            }
+            let left = match (self.gone.load(Ordering::Relaxed), self.then) {
+                (true, Then::Replica) => 0,
+                (true, _) => return Err(broken()),
+                (false, _) => self.good,
+            };
+            Ok(FailingSession { left, then: self.then, gone: Arc::clone(&self.gone) })
         }
 
         fn descriptors_per_session(&self) -> u64 {
@@ -633,7 +639,11 @@ mod tests {
                     Err(broken())
                 }
                 (None, Then::Break) => Err(broken()),
-                (None, Then::Overload { .. }) => Err(overload()),
+                (None, Then::Replica) => {
+                    self.gone.store(true, Ordering::Relaxed);
+                    Err(read_only())
+                }
+                (None, Then::Overload { .. } | Then::BreakInRollback) => Err(overload()),
             }
         }
 
@@ -644,6 +654,7 @@ mod tests {
         fn rollback(&mut self) -> Result<(), Fault> {
             match self.then {
                 Then::Overload { stuck: true } => Err(overload()),
+                Then::BreakInRollback => Err(broken()),
                 _ => Ok(()),
             }
         }
@@ -718,6 +729,27 @@ mod tests {
         assert!(outages.each.min_us() >= outages.all.longest_ns as f64 / 1e3, "{outages:?}");
         assert!(outages.each.max_us() <= measurement.elapsed_s * 1e6, "{outages:?}");
         assert_eq!((measurement.window.lost_connections, measurement.reconnects.len()), (4, 0));
+    }
+
+    #[test]
+    fn a_server_that_lets_clients_in_and_takes_no_writes_any_more_is_lost_too() {
+        let (measurement, ending) = run_failing(Then::Replica);
+        assert_eq!(ending, Ending::ServerLost);
+        assert_eq!(measurement.window.transactions, 200);
+        assert!(measurement.window.reconnects > 0, "{:?}", measurement.window);
+        assert_eq!(measurement.outages.all.count, 1);
+        assert!(measurement.outages.all.longest_ns >= 300_000_000, "{:?}", measurement.outages);
+    }
+
+    #[test]
+    fn a_transaction_whose_connection_breaks_at_its_rollback_is_lost() {
+        let spec = RunSpec { events: Some(24), ..spec() };
+        let (measurement, ending) = run_workload("oltp_read_only", Then::BreakInRollback, &spec);
+        assert_eq!(ending, Ending::Completed);
+        let window = &measurement.window;
+        assert!(window.failed_transactions > 0, "{window:?}");
+        let lost = (window.lost_transactions, window.lost_connections);
+        assert_eq!(lost, (window.failed_transactions, window.failed_transactions));
     }
 
     #[test]

@@ -252,7 +252,8 @@ impl<'a, T: Target> Worker<'a, T> {
             }
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.ended_ns()) };
             self.overloaded = fault.class == FaultClass::Overload;
-            lost = attempt.give_up(&fault);
+            let given_up = attempt.give_up(&fault);
+            lost = given_up.is_err();
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
             failed += sent;
             let again = !lost
@@ -260,7 +261,11 @@ impl<'a, T: Target> Worker<'a, T> {
                 && retries < self.shared.max_retries
                 && now_ns < self.shared.recorder().window().end_ns();
             if !again {
-                break (self.shared.outcome_of(&fault), Statements::default(), now_ns);
+                let outcome = match (self.shared.outcome_of(&fault), given_up) {
+                    (Outcome::Failed, Err(last)) => self.shared.outcome_of(&last),
+                    (outcome, _) => outcome,
+                };
+                break (outcome, Statements::default(), now_ns);
             }
             retries += 1;
             start_ns = now_ns;
@@ -422,21 +427,21 @@ impl<S: Session> Attempt<'_, '_, S> {
         self.now_ns = self.clock.now_ns();
     }
 
-    /// Notes the error and leaves the transaction by ROLLBACK. Returns whether the session must be replaced.
-    fn give_up(&mut self, fault: &Fault) -> bool {
+    /// Notes the error and leaves the transaction by ROLLBACK. The error is that for which the session must be replaced.
+    fn give_up(&mut self, fault: &Fault) -> Result<(), Fault> {
         self.errors.push(error(statement_name(self.plan, self.current), fault));
-        let mut lost = fault.class.ends_session();
-        if self.open && !lost {
+        let given_up = if fault.class.ends_session() {
+            Err(fault.clone())
+        } else if self.open {
             self.sent.other += 1;
             self.counts.count(rollback_index(self.plan));
-            if let Err(fault) = self.session.rollback() {
-                self.errors.push(error("ROLLBACK", &fault));
-                // A session whose transaction cannot be ended must not go on inside it.
-                lost = true;
-            }
-        }
+            // A session whose transaction cannot be ended must not go on inside it.
+            self.session.rollback().inspect_err(|fault| self.errors.push(error("ROLLBACK", fault)))
+        } else {
+            Ok(())
+        };
         self.now_ns = self.clock.now_ns();
-        lost
+        given_up
     }
 }
 

@@ -78,6 +78,10 @@ impl Away {
         }
     }
 
+    pub(super) fn all_since_ns(&self) -> Option<u64> {
+        self.all_since_ns
+    }
+
     /// All outages of a window that ends at `end_ns`.
     pub(super) fn until(&self, end_ns: u64) -> Outages {
         let mut outages = self.ended.clone();

@@ -476,6 +476,11 @@ impl Recorder {
         remainder
     }
 
+    /// Since when no connection has had a transaction that committed, if all of them broke.
+    pub fn all_away_since_ns(&self) -> Option<u64> {
+        self.away().all_since_ns()
+    }
+
     /// The outages of the window, once its end is final.
     pub fn outages(&self) -> Outages {
         // A run that was stopped in its warm-up has no window to have any in.
