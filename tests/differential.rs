@@ -8,7 +8,7 @@ mod support;
 use oltpbench::spec::TargetAddress;
 use oltpbench::target::Fault;
 use oltpbench::target::mysql::connection::{Connection, Endpoint};
-use oltpbench::target::mysql::response::{Answer, Rows};
+use oltpbench::target::mysql::response::{Answer, Rows, Skip};
 use oltpbench::target::mysql::wire::{WireError, push_lenenc};
 use oltpbench::workload::plan::{Arguments, Value};
 use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlDatabaseError, MySqlQueryResult, MySqlRow};
@@ -103,7 +103,7 @@ impl Both {
         let mut payloads = Payloads::default();
         let answer = self.ours.execute_into(statement, arguments, &mut payloads)?;
         // What a measurement does with the same rows: they are counted and dropped.
-        let dropped = self.ours.execute(statement, arguments)?;
+        let dropped = self.ours.execute_into(statement, arguments, &mut Skip)?;
         assert_eq!(dropped.rows, answer.rows, "{sql:.300}");
         Ok((answer, payloads.rows))
     }
@@ -523,7 +523,7 @@ fn changed_rows_and_last_ids_are_the_same() {
                 let ours = match prepared {
                     true => {
                         let statement = both.ours.prepare(&ours).unwrap().statement;
-                        both.ours.execute(statement, none())
+                        both.ours.execute_into(statement, none(), &mut Skip)
                     }
                     false => both.ours.query(&ours),
                 };

@@ -284,7 +284,7 @@ impl<'a> Connection<'a> {
     /// longer is lost.
     pub fn limit_silence(&mut self, limit: Option<Duration>, option: &'static str) -> Result<(), Fault> {
         let silence = limit.map(|limit| Silence { limit, option });
-        self.stream.limit_silence(silence).map_err(|error| fault(error.into(), BROKE))
+        self.stream.limit_silence(silence).map_err(|error| self.failed(error.into()))
     }
 
     /// Asks for nothing but the session's status.
@@ -333,12 +333,8 @@ impl<'a> Connection<'a> {
         self.answer(Expected::Statement, &mut Skip)
     }
 
-    /// Executes a prepared statement, which takes as many arguments as are given, and counts and drops its rows.
-    pub fn execute(&mut self, statement: u32, arguments: Arguments<'_>) -> Result<Answer, Fault> {
-        self.execute_into(statement, arguments, &mut Skip)
-    }
-
-    /// The same with the rows, which are of the binary protocol, handed on.
+    /// Executes a prepared statement, which takes as many arguments as are given, and hands its rows, which are of the
+    /// binary protocol, on.
     pub fn execute_into(
         &mut self,
         statement: u32,

@@ -9,8 +9,8 @@
 
 use super::wire::{Bytes, FULL, HEADER, ServerError, WireError, mark, packet_length, server_error};
 
-/// The longest packet that is looked at as a whole: a server's error has at most 512 bytes of text, and the rest is
-/// shorter. A receive buffer must hold one of them with its header.
+/// The longest packet that is looked at as a whole. Of an error, which may repeat a long statement (Vitess), no more than
+/// this is looked at, and the rest of them are shorter. A receive buffer must hold one of them with its header.
 pub const LONGEST_INSPECTED: usize = 8 << 10;
 
 /// SERVER_MORE_RESULTS_EXISTS and SERVER_STATUS_NO_BACKSLASH_ESCAPES (dev:mysql__com_8h.html).
@@ -189,6 +189,8 @@ pub struct Response {
     passing: Passing,
     deprecate_eof: bool,
     answer: Answer,
+    /// What the answer is instead, once the rest of its packet is there.
+    error: Option<ServerError>,
 }
 
 impl Response {
@@ -208,6 +210,7 @@ impl Response {
             passing: Passing::Nothing,
             deprecate_eof,
             answer,
+            error: None,
         }
     }
 
@@ -226,7 +229,7 @@ impl Response {
                 return Ok((used, Step::More));
             }
             if self.state == State::Done && !self.continues {
-                return Ok((used, Step::Done(Ok(self.answer))));
+                return Ok((used, Step::Done(self.error.take().map_or(Ok(self.answer), Err))));
             }
             let Some((header, payload)) = bytes[used..].split_first_chunk() else {
                 return Ok((used, Step::More));
@@ -247,14 +250,18 @@ impl Response {
                 used += HEADER;
                 continue;
             }
-            if length > LONGEST_INSPECTED {
-                return Err(WireError::Violation("a packet longer than its kind can be"));
-            }
-            let Some(payload) = payload.get(..length) else { return Ok((used, Step::More)) };
-            used += HEADER + length;
+            let looked_at = length.min(LONGEST_INSPECTED);
+            let Some(payload) = payload.get(..looked_at) else { return Ok((used, Step::More)) };
+            used += HEADER + looked_at;
             if first == mark::ERR {
                 // A server that ends a connection says why, whoever's turn it is.
-                return Ok((used, Step::Done(Err(server_error(payload, !in_turn)))));
+                self.error = Some(server_error(payload, !in_turn));
+                (self.state, self.sequence) = (State::Done, header[3].wrapping_add(1));
+                (self.left, self.continues) = (length - looked_at, length == FULL);
+                continue;
+            }
+            if looked_at < length {
+                return Err(WireError::Violation("a packet longer than its kind can be"));
             }
             self.take_turn(in_turn)?;
             if self.inspect(first, payload)? {
@@ -704,6 +711,25 @@ mod tests {
         let error = outcome.unwrap().unwrap_err();
         assert_eq!((error.code, error.sqlstate.as_str(), error.unsolicited), (1317, "70100", false));
         assert_eq!((rows.len(), left), (1, 0));
+    }
+
+    #[test]
+    fn an_error_that_repeats_a_long_statement_is_read_to_its_end_and_cut() {
+        let start = b"\xff\x26\x04#23000";
+        for length in [LONGEST_INSPECTED - 9, LONGEST_INSPECTED - 8, 1 << 20, FULL - 9, 2 * FULL] {
+            let mut writer = Writer::new(true);
+            writer.packet(&[1]);
+            writer.packet(&[&start[..], &vec![b'x'; length]].concat());
+            let bytes = writer.bytes;
+            for lengths in [&[1 << 10][..], &[7, 16 << 10], &[bytes.len()]] {
+                let (outcome, _, left) = read(results(true), &bytes, lengths);
+                let error = outcome.unwrap().unwrap_err();
+                assert_eq!((error.code, error.sqlstate.as_str(), left), (1062, "23000", 0), "{length}");
+                assert_eq!(error.message, "x".repeat(512) + "…", "{length}");
+            }
+            let (outcome, ..) = read(results(true), &bytes[..bytes.len() - 1], &[16 << 10]);
+            assert_eq!(outcome.unwrap_err(), "cut short");
+        }
     }
 
     #[test]

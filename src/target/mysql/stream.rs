@@ -57,6 +57,8 @@ struct Socket<'a> {
     way: Way,
     patience: Patience<'a>,
     silence: Option<Silence>,
+    /// Whether the limit was met. It is met once: TLS hides the error of a write until the next one.
+    silent: bool,
 }
 
 /// How long one read or write may take that makes no progress, once there is no deadline.
@@ -79,7 +81,7 @@ impl<'a> Stream<'a> {
             Some(path) => Way::Unix(connect(AddressFamily::UNIX, &SocketAddrUnix::new(path)?, patience)?.into()),
             None => Way::Tcp(connect_tcp(&look_up(&address.host, address.port, patience)?, patience)?),
         };
-        Ok(Stream { socket: Socket { way, patience, silence: None }, tls: None })
+        Ok(Stream { socket: Socket { way, patience, silence: None, silent: false }, tls: None })
     }
 
     /// Goes on with TLS.
@@ -135,7 +137,15 @@ impl Read for Stream<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match &mut self.tls {
             None => self.socket.read(buffer),
-            Some(tls) => rustls::Stream::new(tls.as_mut(), &mut self.socket).read(buffer),
+            // Writes nothing: a server that takes no more may still have something to say.
+            Some(tls) => loop {
+                match tls.reader().read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    done => return done,
+                }
+                tls.read_tls(&mut self.socket)?;
+                tls.process_new_packets().map_err(io::Error::other)?;
+            },
         }
     }
 }
@@ -173,6 +183,12 @@ impl Socket<'_> {
             if self.patience.is_interrupted() {
                 return Err(io::ErrorKind::WouldBlock.into());
             }
+            if let Some(silence) = self.silence.filter(|_| self.silent) {
+                return Err(io::Error::new(
+                    io::ErrorKind::WouldBlock,
+                    format!("no answer within {} s ({})", silence.limit.as_secs_f64(), silence.option),
+                ));
+            }
             if self.patience.deadline.is_some() {
                 self.set_timeout(self.patience.spell()?)?;
             }
@@ -182,12 +198,7 @@ impl Socket<'_> {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     let spell = self.patience.spell()?;
                     waited = waited.saturating_add(spell.unwrap_or(Duration::MAX));
-                    if let Some(silence) = self.silence.filter(|silence| silence.limit <= waited) {
-                        return Err(io::Error::new(
-                            error.kind(),
-                            format!("no answer within {} s ({})", silence.limit.as_secs_f64(), silence.option),
-                        ));
-                    }
+                    self.silent = self.silence.is_some_and(|silence| silence.limit <= waited);
                 }
                 done => return done,
             }
@@ -292,9 +303,99 @@ fn time_left(deadline: Instant) -> io::Result<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{Shutdown, TcpListener};
+    use std::thread::JoinHandle;
+
+    use rustls::crypto::ring;
+    use rustls::pki_types::PrivateKeyDer;
+    use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
+    use crate::spec::TargetAddress;
+
+    /// What the other side does once the connection stands: it reads nothing, and may write.
+    type Peer = fn(&mut dyn Write);
+
+    fn certificates() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".into()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(made.cert.der().clone()).unwrap();
+        let provider = Arc::new(ring::default_provider());
+        let client = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let client = client.with_safe_default_protocol_versions().unwrap();
+        let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+        (Arc::new(client.with_root_certificates(roots).with_no_client_auth()), Arc::new(server))
+    }
+
+    /// A connection, with TLS or without, to a peer that stays until the thread is joined, which the last sender lets go.
+    fn connected(encrypted: bool, peer: Peer) -> (Stream<'static>, mpsc::Sender<()>, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("mysql://{}/d", listener.local_addr().unwrap());
+        let Ok(TargetAddress::MySql(address)) = TargetAddress::parse(&url) else { panic!("{url}") };
+        let (client, server) = certificates();
+        let (sender, receiver) = mpsc::channel();
+        let serve = move || {
+            let (mut tcp, _) = listener.accept().unwrap();
+            if encrypted {
+                let mut tls = StreamOwned::new(ServerConnection::new(server).unwrap(), tcp);
+                while tls.conn.is_handshaking() {
+                    tls.conn.complete_io(&mut tls.sock).unwrap();
+                }
+                receiver.recv().unwrap();
+                peer(&mut tls);
+                let _ = receiver.recv();
+            } else {
+                receiver.recv().unwrap();
+                peer(&mut tcp);
+                let _ = receiver.recv();
+            }
+        };
+        let thread = thread::spawn(serve);
+        let deadline = Some(Instant::now() + Duration::from_secs(20));
+        let mut stream = Stream::connect(&address, Patience { deadline, interrupted: None }).unwrap();
+        if encrypted {
+            stream.encrypt(&client, "localhost").unwrap();
+        }
+        (stream, sender, thread)
+    }
+
+    #[test]
+    fn a_server_that_takes_nothing_for_too_long_is_not_waited_for_again() {
+        for encrypted in [false, true] {
+            let (mut stream, sender, thread) = connected(encrypted, |peer| peer.write_all(b"too late").unwrap());
+            let limit = Duration::from_millis(200);
+            stream.limit_silence(Some(Silence { limit, option: "--an-option" })).unwrap();
+            // More than the system keeps for a peer that does not read.
+            let error = stream.write_all(&vec![0; 32 << 20]).and_then(|()| stream.flush()).unwrap_err();
+            assert!(error.to_string().contains("no answer within 0.2 s (--an-option)"), "{encrypted}: {error}");
+            sender.send(()).unwrap();
+            let error = stream.read(&mut [0; 100]).unwrap_err();
+            assert!(error.to_string().contains("no answer within"), "{encrypted}: {error}");
+            drop(sender);
+            // Its other end is open until then, so that what it wrote could have been read.
+            thread.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_a_server_said_before_it_took_no_more_is_heard() {
+        for encrypted in [false, true] {
+            let (mut stream, sender, thread) = connected(encrypted, |peer| peer.write_all(b"too long").unwrap());
+            stream.forget_deadline().unwrap();
+            let Way::Tcp(tcp) = &stream.socket.way else { panic!("a Unix socket") };
+            tcp.shutdown(Shutdown::Write).unwrap();
+            let error = stream.write_all(b"a statement").and_then(|()| stream.flush()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::BrokenPipe, "{encrypted}");
+            sender.send(()).unwrap();
+            let mut said = [0; 8];
+            stream.read_exact(&mut said).unwrap();
+            assert_eq!(&said, b"too long", "{encrypted}");
+            drop(sender);
+            thread.join().unwrap();
+        }
+    }
 
     #[test]
     fn an_address_that_answers_nothing_leaves_time_for_the_next() {

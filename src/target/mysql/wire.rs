@@ -222,6 +222,9 @@ pub fn packet_length(header: &[u8; HEADER]) -> usize {
     u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize
 }
 
+/// Characters of an error's message that are kept: MySQL's have no more, but Vitess's repeat the whole statement.
+const LONGEST_MESSAGE: usize = 512;
+
 /// The payload of an ERR packet (dev:page_protocol_basic_err_packet.html). Before the login it has no SQLSTATE; errors
 /// that also come later get the one that they have then, so that they are counted as one.
 pub fn server_error(payload: &[u8], unsolicited: bool) -> ServerError {
@@ -238,7 +241,11 @@ pub fn server_error(payload: &[u8], unsolicited: bool) -> ServerError {
         sqlstate = str::from_utf8(state).unwrap_or_default();
         bytes.0 = message;
     }
-    let message = String::from_utf8_lossy(bytes.0).into_owned();
+    let text = String::from_utf8_lossy(bytes.0);
+    let mut message: String = text.chars().take(LONGEST_MESSAGE).collect();
+    if message.len() < text.len() {
+        message.push('…');
+    }
     ServerError { code, sqlstate: sqlstate.into(), message, unsolicited }
 }
 
