@@ -264,6 +264,12 @@ impl Compiler<'_> {
                 indexes.push(Index { name: index.name.clone(), columns: index.columns.clone(), build });
             }
         }
+        let if_not_exists = file.if_not_exists.unwrap_or(false);
+        if if_not_exists && (rows > 0 || !indexes.is_empty()) {
+            return Err(place.error(format!(
+                "table set `{name}` has `if_not_exists`, which is for tables without rows and indexes: prepare cannot tell what one that is there has"
+            )));
+        }
         let engine = file.engine.as_ref().map(|source| match self.value(source, &[])? {
             ValueSource::Text(text) => Ok(text),
             _ => Err(source.place.error("the engine is a text")),
@@ -284,7 +290,7 @@ impl Compiler<'_> {
             },
             indexes,
             engine: engine.transpose()?,
-            if_not_exists: file.if_not_exists.unwrap_or(false),
+            if_not_exists,
         })
     }
 

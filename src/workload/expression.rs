@@ -525,6 +525,10 @@ impl Scope<'_> {
         match (function, arguments) {
             (Function::If, [condition, then, otherwise]) => self.choice(condition, then, otherwise),
             (Function::Draw(kind), [low, high]) => self.draw(kind.unwrap_or(self.random.kind), low, high),
+            (Function::Unique, []) if !self.known.contains(&Known::Ticket) => {
+                Err("`unique()` has no value here: it numbers transactions, and rows are made before there are any"
+                    .into())
+            }
             (Function::Unique, []) => Ok(Compiled::Int(Expression::Unique)),
             (Function::Auto, []) => Ok(Compiled::Auto),
             (Function::String, [Ast::Text(text)]) => Ok(Compiled::Template(Template::new(text))),

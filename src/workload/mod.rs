@@ -174,6 +174,8 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Workload {
     name: String,
+    /// A file of the same name is not.
+    is_builtin: bool,
     file: String,
     module: Module,
     /// Those options that the workload looks at.
@@ -196,7 +198,9 @@ impl Workload {
     /// Reads a built-in workload by its name, or a file.
     pub fn load(name: &str) -> Result<Workload, WorkloadError> {
         let mut chain = Vec::new();
-        let (file, module) = match Workload::builtin_source(name).filter(|_| name != SHARED) {
+        let builtin = Workload::builtin_source(name).filter(|_| name != SHARED);
+        let is_builtin = builtin.is_some();
+        let (file, module) = match builtin {
             Some(text) => {
                 let file = format!("{name}.yaml");
                 (file.clone(), read_module(&file, None, text, &mut chain)?)
@@ -218,11 +222,15 @@ impl Workload {
         let options = module.options.iter().filter(|option| used(&option.name));
         let options = options.map(|option| option.value.clone()).collect();
         let name = Path::new(name).file_stem().map_or(name.to_string(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Workload { name, file, module, options, of_run })
+        Ok(Workload { name, is_builtin, file, module, options, of_run })
     }
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    pub fn is_builtin(&self) -> bool {
+        self.is_builtin
     }
 
     /// One line on what it does.

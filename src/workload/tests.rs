@@ -420,6 +420,26 @@ fn a_file_can_take_away_what_the_file_it_extends_has() {
 }
 
 #[test]
+fn only_empty_tables_may_be_there_already_and_rows_take_no_numbers_of_transactions() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.yaml");
+    for (tables, part) in [
+        ("rows: 5", "has `if_not_exists`, which is for tables without rows and indexes"),
+        ("indexes: [{name: k, columns: [k]}]", "has `if_not_exists`, which is for tables without rows and indexes"),
+        (
+            "columns: {id: {type: integer, value: row}, k: {type: integer, value: unique()}}",
+            "`unique()` has no value here",
+        ),
+    ] {
+        std::fs::write(&path, format!("description: d\nextends: bulk_insert\ntables: {{sbtest: {{{tables}}}}}\n"))
+            .unwrap();
+        let compiled = Workload::load(path.to_str().unwrap()).and_then(|workload| workload.compile(&settings(&[])));
+        let error = compiled.unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+#[test]
 fn a_transaction_without_statements_is_refused() {
     let zero = [("point_selects", OptionValue::Int(0)), ("range_selects", OptionValue::Bool(false))];
     let error = Workload::load("oltp_read_only").unwrap().compile(&settings(&zero)).unwrap_err().to_string();

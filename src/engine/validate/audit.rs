@@ -1,4 +1,6 @@
 //! The tables after a run: every row is read once, over a connection of its own, and held against what was written.
+//!
+//! Must not import: `metrics`, `report`, `cli`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
