@@ -5,16 +5,16 @@
 //! Data flows one way: spec -> plan -> engine -> metrics -> report -> compare.
 //!
 //! * [`cli`]: clap types become plain specs; the commands are dispatched. clap ends here.
-//! * [`spec`]: what is run against what, as plain values. A leaf.
-//! * [`workload`]: a YAML file becomes a compiled plan. A leaf.
-//! * [`target`]: what is measured (MySQL and MariaDB, SQLite, a simulation). Imports `workload` and `spec`.
-//! * [`metrics`]: histograms, counters and intervals. A leaf.
-//! * [`engine`]: prepare, run, prewarm and cleanup. Imports `target`, `workload`, `metrics`, `spec`.
-//! * [`published`]: published figures with their set-ups. A leaf.
-//! * [`report`]: the JSON document and the text that is printed from it. Imports `metrics`.
-//! * [`compare`]: runs against runs, with verdicts, and against published figures. Imports `report`, `metrics`, `published`.
+//! * [`spec`]: what is run against what, as plain values.
+//! * [`workload`]: a YAML file becomes a compiled plan.
+//! * [`target`]: what is measured (MySQL and MariaDB, SQLite, a simulation).
+//! * [`metrics`]: histograms, counters and intervals.
+//! * [`engine`]: prepare, run, prewarm and cleanup.
+//! * [`published`]: published figures with their set-ups.
+//! * [`report`]: the JSON document and what is made from it: text, Markdown, CSV, HTML.
+//! * [`compare`]: runs against runs, with verdicts, and against published figures.
 //!
-//! `tests/architecture.rs` checks these arrows.
+//! ARCHITECTURE.md says which may import which.
 
 #![forbid(unsafe_code)]
 // The readers of these docs are developers: a module's header names its private parts too.

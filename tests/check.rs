@@ -228,6 +228,8 @@ fn sqlite_is_checked_for_its_tables_and_a_simulation_for_nothing() {
 
     let said = check("simulated:", &["--threads", "4"]);
     assert_eq!((said.code, said.checks.len()), (Some(0), 0));
+    let message = fail(2, &["check", "--url", "simulated:", "--validate"]);
+    assert!(message.contains("--validate needs a database"), "{message}");
 }
 
 #[test]

@@ -6,12 +6,16 @@ use support::program::{OutputAssertExt, fail, offered_options, oltpbench, report
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["prepare", "prewarm", "check", "run", "cleanup", "workloads", "compare", "published", "demo"] {
+    for command in
+        ["prepare", "prewarm", "check", "run", "cleanup", "report", "workloads", "compare", "published", "demo"]
+    {
         let help = succeed(&[command, "--help"]);
         assert!(help.contains("Example") && help.contains(&format!("oltpbench {command}")), "{help}");
     }
     let help = succeed(&["--help"]);
-    for command in ["prepare", "prewarm", "check", "run", "cleanup", "workloads", "compare", "published", "demo"] {
+    for command in
+        ["prepare", "prewarm", "check", "run", "cleanup", "report", "workloads", "compare", "published", "demo"]
+    {
         assert!(help.contains(command), "{help}");
     }
 }
@@ -252,6 +256,39 @@ fn a_profiles_options_are_spelt_as_the_workloads_are() {
 }
 
 #[test]
+fn whatever_changes_a_profiles_load_is_named_and_another_spelling_is_no_change() {
+    let profile = ["run", "--profile", "aurora-whitepaper", "--url", "simulated:?service-time=1ms", "--threads", "2"];
+    let changed = |rest: &[&str]| {
+        let report = report(&[&profile[..], rest].concat());
+        let changed = report["spec"]["profile"]["changed"].as_array().unwrap().clone();
+        let change = |change: &serde_json::Value| format!("{}={}", change["option"], change["value"]).replace('"', "");
+        changed.iter().map(change).collect::<Vec<_>>()
+    };
+    assert_eq!(changed(&["--time", "0.1", "--rand-spec-res", "0"]), ["threads=2", "time=0.1", "rand_spec_res=0"]);
+    assert_eq!(changed(&["--rate-steps", "50:0.1s,100:0.1s"]), ["threads=2", "time=0.2", "rate=50, 100"]);
+    assert_eq!(changed(&["--events", "5", "--time", "600.0", "--rand-spec-pct", "01"]), ["threads=2", "events=5"]);
+}
+
+#[test]
+fn a_profile_is_not_taken_for_a_file_that_has_a_built_in_workloads_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("oltp_read_only.yaml");
+    std::fs::write(&path, "description: mine\nextends: oltp_point_select\n").unwrap();
+    let file = path.to_str().unwrap();
+    let message = fail(2, &["run", "--url", "simulated:", "--workload", file, "--profile", "aurora-whitepaper"]);
+    assert!(message.contains("--profile is for built-in workloads"), "{message}");
+}
+
+#[test]
+fn an_argument_that_is_not_utf8_is_refused_and_not_shown() {
+    let argument = <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(b"--url=mysql://u:hunter2\xff@h/d");
+    let output = oltpbench(&["run"]).arg(argument).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(message.contains("not UTF-8") && !message.contains("hunter2"), "{message}");
+}
+
+#[test]
 fn a_negative_number_is_a_wrong_value_and_not_an_unknown_option() {
     let message = fail(2, &["run", "--url", "simulated:", "--threads", "-3"]);
     assert!(message.contains("-3") && message.contains("1..=100000"), "{message}");
@@ -351,6 +388,7 @@ fn the_whitepapers_profile_is_what_each_of_its_clients_ran() {
     let both = [
         ("time", "600"),
         ("events", "0"),
+        ("rate", "0"),
         ("warmup-time", "0"),
         ("db-ps-mode", "disable"),
         ("tables", "250"),
@@ -359,7 +397,14 @@ fn the_whitepapers_profile_is_what_each_of_its_clients_ran() {
         ("range-selects", "off"),
         ("skip-trx", "off"),
     ];
-    let reads = [("threads", "500"), ("rand-type", "special"), ("point-selects", "10")];
+    let reads = [
+        ("threads", "500"),
+        ("rand-type", "special"),
+        ("rand-spec-iter", "12"),
+        ("rand-spec-pct", "1"),
+        ("rand-spec-res", "75"),
+        ("point-selects", "10"),
+    ];
     let writes = [
         ("threads", "1000"),
         ("rand-type", "uniform"),

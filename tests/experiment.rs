@@ -210,13 +210,16 @@ fn what_was_done_when_the_program_was_killed_stays_done() {
     child.kill().unwrap();
     child.wait().unwrap();
     let before = documents(&folder);
-    // Killed between the report and the note of it.
+    // Killed between the report and the note of it, when the run was made for the first time or after it had failed.
     let path = folder.join("experiment.json");
-    std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace("\"done\"", "\"planned\"")).unwrap();
-    succeed(&with(&[&grid, &["--resume", dir]]));
-    let after = documents(&folder);
-    assert_eq!(after.len(), 3);
-    assert!(before.iter().all(|run| after.contains(run)), "{before:?}\n{after:?}");
+    let mut after = Vec::new();
+    for noted in ["\"planned\"", "\"failed\""] {
+        std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace("\"done\"", noted)).unwrap();
+        succeed(&with(&[&grid, &["--resume", dir]]));
+        after = documents(&folder);
+        assert_eq!(after.len(), 3);
+        assert!(before.iter().all(|run| after.contains(run)), "{before:?}\n{after:?}");
+    }
     let orders: BTreeSet<u64> = after.iter().map(|(_, run)| count(run, "cell.order")).collect();
     assert_eq!(orders.len(), 3);
 }
@@ -265,6 +268,8 @@ fn what_makes_no_experiment_is_refused_before_anything_is_measured() {
         (&["--target", FAST, "--time", "0"], "--time or --events"),
         (&["--target", FAST, "--url", "simulated:"], "--url"),
         (&["--target", "mysql://u:hunter2@h/d"], "NAME=URL"),
+        (&["--target", "mysql:u:hunter2@h/d"], "NAME=URL"),
+        (&["--target", "mysql://u:hunter2 and more@h/d"], "NAME=URL"),
         (&["--target", "mysql://u:hunter2@h/d?socket=/s"], "NAME=URL"),
         (&["--target", "a/b=simulated:"], "up to 20 letters"),
         (&["--target", "=simulated:"], "up to 20 letters"),

@@ -405,6 +405,8 @@ fn the_text_shows_what_was_checked_and_the_first_differences() {
     let shown = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{shown}");
     let part = shown.split("\nValidation:").nth(1).unwrap().split("\n\n").next().unwrap();
+    assert!(part.lines().all(|line| line.chars().count() <= 80), "{part}");
+    let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
     assert_eq!(part.matches("neither prepare nor this run put there").count(), 10, "{shown}");
     assert!(shown.contains("validation       point_select"), "{shown}");
     assert!(text(&output.stderr).contains("see Validation"), "{}", text(&output.stderr));

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, FromArgMatches};
@@ -34,7 +34,7 @@ use crate::workload::plan::Plan;
 use crate::workload::{RandomSettings, Settings, Workload};
 
 fn parse<A: FromArgMatches>(matches: &ArgMatches) -> Result<A, CliError> {
-    A::from_arg_matches(matches).map_err(CliError::from_clap)
+    A::from_arg_matches(matches).map_err(CliError::Clap)
 }
 
 /// The target's address, announced when nobody chose it.
@@ -157,11 +157,22 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     super::show(format_args!("\n{}", text::summary(&report, &asked.args.percentile)));
     written?;
     pipe.map_or(Ok(()), |json| json.write(&report))?;
-    let code = exit_code(&report)?;
+    // --validate may have been interrupted when all was measured.
+    let code = match exit_code(&report)? {
+        ExitCode::SUCCESS if interrupted.load(Ordering::Relaxed) => ExitCode::from(130),
+        code => code,
+    };
     match asked.unwanted(&report).filter(|_| code == ExitCode::SUCCESS) {
         Some(finding) => Err(finding),
         None => Ok(code),
     }
+}
+
+fn refuse_validation(args: &RunArgs, address: &TargetAddress) -> Result<(), CliError> {
+    if args.validate.0.is_some() && matches!(address, TargetAddress::Simulated(_)) {
+        return Err(CliError::usage("--validate needs a database; a simulated: target has no rows"));
+    }
+    Ok(())
 }
 
 /// How the tables of a run that validates may have been prepared: with its own settings of random numbers, or with none.
@@ -192,10 +203,8 @@ impl Asked<'_> {
         let plan = compile(self.choice, self.matches, threads)?;
         let spec = self.args.spec(threads, rate, seed, self.matches)?;
         let prepared = |seed| prepared(self.choice, self.matches, &plan, threads, seed);
+        refuse_validation(&self.args, &address)?;
         let prepared = self.args.validate.0.map(prepared).transpose()?;
-        if prepared.is_some() && matches!(address, TargetAddress::Simulated(_)) {
-            return Err(CliError::usage("--validate needs a database; a simulated: target has no rows"));
-        }
         Ok(Job { address, plan, spec, wanted: self.args.db_ps_mode, prepared })
     }
 
@@ -215,7 +224,7 @@ impl Asked<'_> {
 
     pub(super) fn described(&self, job: &Job, protocol: Protocol) -> report::Spec {
         report::Spec {
-            profile: self.choice.reported_profile(self.matches, job.spec.threads),
+            profile: self.choice.reported_profile(self.matches, &job.spec),
             rand_type: self.random.type_name(),
             options: self.choice.reported_options(self.matches),
             ..described(self.choice.workload.name(), &job.spec, protocol, &self.random.settings())
@@ -253,6 +262,7 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
         args.spec(threads, rate, DATA_SEED, matches)?;
     }
     let address = address(matches, args.statement_timeout)?;
+    refuse_validation(&args, &address)?;
     let plan = compile(choice, matches, threads)?;
     let json = args.json.as_deref().map(JsonFile::at).transpose()?;
     let demand = Demand { plan: &plan, threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };

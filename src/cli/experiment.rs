@@ -1,7 +1,7 @@
 //! An experiment: the runs of a grid, made one after another into a folder, and gone on with after a stop.
 //!
 //! Invariants: a run's document is on disk before the next run begins, and `experiment.json` tells of it only afterwards; a
-//! run that fails costs only itself; nothing that is written holds a password.
+//! run that fails costs only itself; nothing that is written holds a password. Must not import: `compare`, `published`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -285,7 +285,7 @@ impl Work<'_> {
         for at in 0..self.experiment.runs.len() {
             let run = &self.experiment.runs[at];
             let file = self.file(run);
-            if run.state != State::Planned || !file.exists() {
+            if run.state == State::Done || !file.exists() {
                 continue;
             }
             let seed = grid::run_seed(self.experiment.design.seed, run.block, run.cell);

@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use clap::error::ErrorKind;
-use clap::{Args, Command};
+use clap::{Arg, Args, Command};
 
 use crate::engine::EngineError;
 use crate::report::ReportError;
@@ -67,10 +67,6 @@ impl CliError {
             CliError::Unwanted(message) => CliError::Unwanted(said(message)),
             CliError::Interrupted(message) => CliError::Interrupted(said(message)),
         }
-    }
-
-    fn from_clap(error: clap::Error) -> CliError {
-        CliError::Clap(error)
     }
 
     fn report(self, args: &[String]) -> ExitCode {
@@ -163,12 +159,6 @@ impl From<EngineError> for CliError {
     }
 }
 
-impl From<crate::target::Fault> for CliError {
-    fn from(fault: crate::target::Fault) -> CliError {
-        EngineError::from(fault).into()
-    }
-}
-
 impl From<ReportError> for CliError {
     fn from(error: ReportError) -> CliError {
         CliError::Run(error.to_string())
@@ -177,8 +167,9 @@ impl From<ReportError> for CliError {
 
 /// Runs the program and gives its exit code.
 pub fn main() -> ExitCode {
-    let args: Vec<String> =
-        std::env::args_os().map(|arg| options::dashed(arg.to_string_lossy().into_owned())).collect();
+    let args: Result<Vec<String>, _> = std::env::args_os().map(|arg| arg.into_string().map(options::dashed)).collect();
+    // Not shown, since it may hold a password.
+    let Ok(args) = args else { return say("an argument is not UTF-8; names of files and passwords must be", 2) };
     let code = dispatch(&args).unwrap_or_else(|error| error.report(&args));
     match LOST_OUTPUT.get() {
         None => code,
@@ -255,7 +246,8 @@ Each workload has its own options: oltpbench run --mode insert --help";
 const CHECK_EXAMPLE: &str = "Example:
   oltpbench check --mode read-write --threads 500 --url mysql://sysbench@10.0.0.5/sbtest
 
-It takes the options of the run that it is for, looks at this machine, the server and the tables, and changes nothing.
+It takes the options of the run that it is for, but those of an experiment, looks at this machine, the server and the
+tables, and changes nothing.
 Exit code 1 says that the run would fail.";
 
 const PREPARE_EXAMPLE: &str = "Examples:
@@ -290,9 +282,6 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             None => Ok(command),
         }
     };
-    let named = |name: &'static str, about: &'static str, example: &'static str| {
-        Command::new(name).about(about).after_help(example)
-    };
     let command = Command::new("oltpbench")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
@@ -322,40 +311,47 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
         ))))?)
         .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
         .subcommand(report::command())
-        .subcommand(
-            named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
-                .subcommand_required(true)
-                .arg_required_else_help(true)
-                .subcommand(named("list", "List the built-in workloads", "Example:\n  oltpbench workloads list"))
-                .subcommand(
-                    named("show", "Print a workload's file", "Example:\n  oltpbench workloads show oltp_read_only")
-                        .arg(clap::Arg::new("name").value_name("NAME").required(true).help("Name of a workload")),
-                ),
-        )
+        .subcommand(workloads_command())
         .subcommand(compare::command())
-        .subcommand(
-            named("published", "List published figures, or show one with its set-up and source", PUBLISHED_EXAMPLE)
-                .subcommand_required(true)
-                .arg_required_else_help(true)
-                .subcommand(named("list", "List the published figures", "Example:\n  oltpbench published list"))
-                .subcommand(
-                    named(
-                        "show",
-                        "Show one with all that is known of it",
-                        "Example:\n  oltpbench published show aurora-2015/read",
-                    )
-                    .arg(
-                        clap::Arg::new("name")
-                            .value_name("NAME")
-                            .required(true)
-                            .help("A name of `oltpbench published list`"),
-                    ),
-                ),
-        )
+        .subcommand(published_command())
         .subcommand(named(
             "demo",
             "Show prepare and run on a small embedded SQLite database: no server, no options",
             DEMO_EXAMPLE,
         ));
     Ok(command)
+}
+
+fn named(name: &'static str, about: &'static str, example: &'static str) -> Command {
+    Command::new(name).about(about).after_help(example)
+}
+
+fn workloads_command() -> Command {
+    named("workloads", "List the built-in workloads or show one's file", WORKLOADS_EXAMPLE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(named("list", "List the built-in workloads", "Example:\n  oltpbench workloads list"))
+        .subcommand(
+            named("show", "Print a workload's file", "Example:\n  oltpbench workloads show oltp_read_only")
+                .arg(name_argument("Name of a workload")),
+        )
+}
+
+fn published_command() -> Command {
+    named("published", "List published figures, or show one with its set-up and source", PUBLISHED_EXAMPLE)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(named("list", "List the published figures", "Example:\n  oltpbench published list"))
+        .subcommand(
+            named(
+                "show",
+                "Show one with all that is known of it",
+                "Example:\n  oltpbench published show aurora-2015/read",
+            )
+            .arg(name_argument("A name of `oltpbench published list`")),
+        )
+}
+
+fn name_argument(help: &'static str) -> Arg {
+    Arg::new("name").value_name("NAME").required(true).help(help)
 }

@@ -5,6 +5,7 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::env::VarError;
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -111,7 +112,7 @@ pub(super) struct TargetArgs {
     asked: OnceCell<Secret>,
 }
 
-/// A target of an experiment, as it was given.
+/// A target of an experiment, as it was given; without a name if it is not NAME=URL.
 // No `Debug`: the URL may hold a password.
 #[derive(Clone)]
 pub(super) struct NamedUrl {
@@ -119,14 +120,24 @@ pub(super) struct NamedUrl {
     url: String,
 }
 
-/// The message does not repeat the text, which may hold a password.
-fn parse_named_url(text: &str) -> Result<NamedUrl, String> {
-    let (name, url) = text.split_once('=').ok_or("a target is NAME=URL, such as direct=mysql://10.0.0.5/sbtest")?;
-    // It is part of the names of files, and of columns.
-    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    match (1..=20).contains(&name.len()) && name.chars().all(fits) {
-        true => Ok(NamedUrl { name: name.into(), url: url.into() }),
-        false => Err("a target is NAME=URL; a name has up to 20 letters, digits, `-`, `_` and `.`".into()),
+/// Refuses nothing, since clap's message would repeat the text, which may hold a password.
+fn parse_named_url(text: &str) -> Result<NamedUrl, Infallible> {
+    let (name, url) = text.split_once('=').unwrap_or_default();
+    Ok(NamedUrl { name: name.into(), url: url.into() })
+}
+
+impl NamedUrl {
+    fn address(&self) -> Result<TargetAddress, CliError> {
+        // It is part of the names of files, and of columns.
+        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        if !(1..=20).contains(&self.name.len()) || !self.name.chars().all(fits) {
+            return Err(CliError::usage(
+                "a --target is NAME=URL, such as direct=mysql://10.0.0.5/sbtest; a name has up to 20 letters, digits, `-`, `_` and `.`",
+            ));
+        }
+        warn_of_visible_password(&self.url, "--target");
+        let wrong = |error| CliError::usage(format!("--target {}: {error}", self.name));
+        TargetAddress::parse(&self.url).map_err(wrong)
     }
 }
 
@@ -219,12 +230,7 @@ impl TargetArgs {
         targets: &[NamedUrl],
         statement_timeout: Option<Duration>,
     ) -> Result<Vec<TargetAddress>, CliError> {
-        let parsed = |target: &NamedUrl| {
-            warn_of_visible_password(&target.url, "--target");
-            TargetAddress::parse(&target.url)
-                .map_err(|error| CliError::usage(format!("--target {}: {error}", target.name)))
-        };
-        let addresses = targets.iter().map(parsed).collect::<Result<Vec<_>, _>>()?;
+        let addresses = targets.iter().map(NamedUrl::address).collect::<Result<Vec<_>, _>>()?;
         let is_mysql = |address: &TargetAddress| matches!(address, TargetAddress::MySql(_));
         let any_mysql = addresses.iter().any(is_mysql);
         let complete = |address| match any_mysql && !is_mysql(&address) {
@@ -515,7 +521,7 @@ pub(super) struct RunArgs {
     /// Number of connections, each with a thread of its own; several, such as 1,8,64, are runs of an experiment
     #[arg(long, default_value = "1", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000), value_name = "N,...")]
     pub(super) threads: Vec<u32>,
-    /// Number of connections that are being opened at any moment
+    /// Number of connections that are being opened at any moment before the run
     #[arg(long, default_value_t = CONNECT_CONCURRENCY, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     connect_concurrency: u32,
     /// Length of the measurement in seconds; 0 is no limit
@@ -553,7 +559,7 @@ pub(super) struct RunArgs {
     server_interval: Option<Duration>,
     /// Time each statement, BEGIN and COMMIT by itself, or transactions alone
     #[arg(long, value_enum, default_value = "on", hide_possible_values = true, value_name = "on|off")]
-    detail: Detail,
+    detail: Switch,
     /// Percentiles to print; the interval lines show the 95th, or the last one given
     #[arg(long, default_value = "50,95,99,99.9", value_delimiter = ',', value_parser = parse_percentile, value_name = "LIST")]
     pub(super) percentile: Vec<f64>,
@@ -603,12 +609,6 @@ fn parse_validate(text: &str) -> Result<Validate, String> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Detail {
-    On,
-    Off,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ArrivalName {
     Poisson,
     Constant,
@@ -640,7 +640,7 @@ impl RunArgs {
             warmup_time: self.warmup_time,
             interval: if self.prints_intervals() { self.report_interval } else { SERIES_INTERVAL },
             server_interval: self.server_interval,
-            detail: self.detail == Detail::On,
+            detail: self.detail == Switch::On,
             seed,
             max_retries: self.max_retries,
             connect_concurrency: self.connect_concurrency,
@@ -851,6 +851,11 @@ impl Choice {
         };
         let workload = Workload::load(&name).map_err(|error| CliError::usage(error.to_string()))?;
         let profile = match value_of(args, "--profile") {
+            Some(_) if !workload.is_builtin() => {
+                return Err(CliError::usage(format!(
+                    "--profile is for built-in workloads, and {name} is a file of yours"
+                )));
+            }
             Some(profile) => Some(profile::find(&profile, workload.name())?),
             None => None,
         };
@@ -877,7 +882,12 @@ impl Choice {
         }
         command = command.next_help_heading(heading);
         for definition in self.workload.options() {
-            if fixed.contains(&definition.name) || matches!(definition.name.as_str(), "help" | "version") {
+            let is_alias =
+                |(theirs, _): &(&str, &str)| theirs.trim_start_matches('-').replace('-', "_") == definition.name;
+            if fixed.contains(&definition.name)
+                || SYSBENCH_ALIASES.iter().any(is_alias)
+                || matches!(definition.name.as_str(), "help" | "version")
+            {
                 return Err(CliError::usage(format!(
                     "workload {} has an option `{}`, which oltpbench has itself; give it another name",
                     self.workload.name(),
@@ -912,7 +922,7 @@ impl Choice {
 
     /// What the workload is compiled with.
     pub(super) fn settings(&self, matches: &ArgMatches, threads: u32) -> Result<Settings, CliError> {
-        let random = RandomArgs::from_arg_matches(matches).map_err(CliError::from_clap)?;
+        let random = RandomArgs::from_arg_matches(matches).map_err(CliError::Clap)?;
         let mut options = BTreeMap::new();
         for definition in self.workload.options() {
             if let Some(value) = matches.get_one::<OptionValue>(&knob_id(&definition.name)) {
@@ -944,28 +954,40 @@ impl Choice {
         options.filter(|option| !option.of_prepare_only || option.source == "command line").collect()
     }
 
-    /// The profile, and what the command line changed of it in a run of so many threads.
-    pub(super) fn reported_profile(&self, matches: &ArgMatches, threads: u32) -> Option<report::Profile> {
+    /// The profile, and what the command line changed of it in this run.
+    pub(super) fn reported_profile(&self, matches: &ArgMatches, spec: &RunSpec) -> Option<report::Profile> {
         let profile = self.profile?;
-        let changed = profile.values.iter().filter_map(|(option, profile_value)| {
-            let id = [option.replace('-', "_"), knob_id(&option.replace('-', "_"))]
-                .into_iter()
-                .find(|id| matches.try_contains_id(id).unwrap_or(false))?;
-            if matches.value_source(&id) != Some(ValueSource::CommandLine) {
-                return None;
+        let value = |option: &str| match option {
+            // Those that an experiment varies, and those that --rate-steps sets.
+            "threads" => Some(spec.threads.to_string()),
+            "time" => Some(spec.time.unwrap_or_default().as_secs_f64().to_string()),
+            "rate" => {
+                let steps = spec.open_loop.iter().flat_map(|open_loop| &open_loop.steps);
+                let rates: Vec<String> = steps.map(|step| step.rate.to_string()).collect();
+                Some(if rates.is_empty() { "0".to_string() } else { rates.join(", ") })
             }
-            // A switch has several spellings, such as `off` and `no`, so its value is compared, not its text.
-            let parsed = matches.try_get_one::<OptionValue>(&id).ok().flatten().map(OptionValue::to_string);
-            let raw = matches.get_raw(&id)?.next().map(|raw| raw.to_string_lossy().into_owned());
-            let value = if *option == "threads" { threads.to_string() } else { parsed.or(raw)? };
-            (value != *profile_value).then(|| report::ProfileChange {
-                option: option.replace('-', "_"),
-                value,
-                profile_value: profile_value.to_string(),
-            })
+            _ => given_value(matches, &option.replace('-', "_")),
+        };
+        let changed = profile.values.iter().filter_map(|(option, profile_value)| {
+            let value = value(option).filter(|value| !is_same(value, profile_value))?;
+            let (option, profile_value) = (option.replace('-', "_"), profile_value.to_string());
+            Some(report::ProfileChange { option, value, profile_value })
         });
         Some(report::Profile { name: profile.name.to_string(), changed: changed.collect() })
     }
+}
+
+/// An option's value as text, whether it is one of the workload or one of the run.
+fn given_value(matches: &ArgMatches, name: &str) -> Option<String> {
+    // A switch has several spellings, such as `off` and `no`, so its value counts, not its text.
+    let of_workload = matches.try_get_one::<OptionValue>(&knob_id(name)).ok().flatten();
+    let of_run = || matches.try_get_raw(name).ok().flatten()?.next().map(|raw| raw.to_string_lossy().into_owned());
+    of_workload.map(OptionValue::to_string).or_else(of_run)
+}
+
+/// Whether two texts have the same value: a number has several spellings.
+fn is_same(a: &str, b: &str) -> bool {
+    a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// A workload's option has an id of its own, so that it cannot clash with a field of the fixed options.

@@ -1,5 +1,7 @@
 //! Profiles: named sets of options that repeat a published experiment. A profile changes defaults; what the command
 //! line gives wins over it.
+//!
+//! Must not import: `engine`, `target`, `metrics`, `report`.
 
 use super::CliError;
 
@@ -21,9 +23,13 @@ const PROFILES: [Profile; 2] = [
             ("threads", "500"),
             ("time", "600"),
             ("events", "0"),
+            ("rate", "0"),
             ("warmup-time", "0"),
             ("db-ps-mode", "disable"),
             ("rand-type", "special"),
+            ("rand-spec-iter", "12"),
+            ("rand-spec-pct", "1"),
+            ("rand-spec-res", "75"),
             ("tables", "250"),
             ("table-size", "25000"),
             ("one-table", "on"),
@@ -39,6 +45,7 @@ const PROFILES: [Profile; 2] = [
             ("threads", "1000"),
             ("time", "600"),
             ("events", "0"),
+            ("rate", "0"),
             ("warmup-time", "0"),
             ("db-ps-mode", "disable"),
             ("rand-type", "uniform"),

@@ -1,7 +1,7 @@
 //! What a person sees while something runs: a bar on a terminal, a plain line now and then elsewhere.
 //!
 //! Progress goes to standard error, interval lines to standard output with the report. The lines have a printer of their
-//! own, so that a reader that stops reading (a pager, Ctrl-S) does not hold up the run.
+//! own, so that a reader that stops reading (a pager, Ctrl-S) does not hold up the run. Must not import: `target`, `workload`.
 
 use std::io::IsTerminal;
 use std::sync::mpsc::{Sender, channel};
@@ -112,7 +112,7 @@ impl Printer {
 fn progress_bar(name: &str, total: u64, unit: &str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     // indicatif itself obeys NO_COLOR; the template is fixed, so it cannot be refused.
-    let template = format!("{{msg:20}} [{{bar:24}}] {{human_pos}}/{{human_len}} {unit}, {{rate}}/s, {{eta}} left");
+    let template = format!("{{msg:16}} [{{bar:14}}] {{human_pos}}/{{human_len}} {unit}, {{rate}}/s, {{eta}} left");
     let rate = |state: &ProgressState, text: &mut dyn std::fmt::Write| {
         // Writing into the bar's own text cannot fail.
         let _ = write!(text, "{:.0}", state.per_sec());

@@ -1,6 +1,6 @@
 //! `oltpbench report`: saved runs as text, Markdown, CSV, JSON, HTML or HdrHistogram logs, and what a folder of them holds.
 //!
-//! Measures nothing and asks no server.
+//! Measures nothing and asks no server. Must not import: `engine`, `target`, `workload`.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -69,7 +69,7 @@ pub(super) fn report(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         print(&list::list(&read(std::slice::from_ref(folder))?));
         return Ok(ExitCode::SUCCESS);
     }
-    let args = ReportArgs::from_arg_matches(matches).map_err(CliError::from_clap)?;
+    let args = ReportArgs::from_arg_matches(matches).map_err(CliError::Clap)?;
     let output = args.output.as_deref().map(JsonFile::at).transpose()?;
     let shown = shown(args.format, &read(&args.files)?)?;
     match output {

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::figures::{counted, grouped};
 use super::saved::{self, DESIGN, SavedError};
-use super::text::printable;
+use super::text::paragraph;
 use super::{JsonFile, ReportError, Spec, Target};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -125,12 +125,8 @@ impl Experiment {
             writeln!(out, "\nFailed:")?;
         }
         for run in failed {
-            writeln!(
-                out,
-                "    {}: {}",
-                run.words(),
-                printable(run.error.as_deref().unwrap_or("the reason is unknown"))
-            )?;
+            let reason = run.error.as_deref().unwrap_or("the reason is unknown");
+            paragraph(out, &format!("    {}: ", run.words()), 8, reason)?;
         }
         Ok(())
     }

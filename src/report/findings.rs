@@ -1,4 +1,6 @@
 //! What a reader must know before believing a report's figures. Each finding has a code and says what to do.
+//!
+//! Must not import: `cli`, `engine`, `target`.
 
 use serde::{Deserialize, Serialize};
 

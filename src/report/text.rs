@@ -1,4 +1,6 @@
 //! The report as text for a terminal: sysbench's shape, with three named rates and the errors by code.
+//!
+//! Must not import: `cli`, `engine`, `target`.
 
 use std::fmt::Write;
 
@@ -136,7 +138,7 @@ pub fn headline(report: &RunReport) -> String {
 fn setup(out: &mut String, report: &RunReport) -> std::fmt::Result {
     writeln!(out, "Setup:")?;
     for (name, value) in setup::first(report) {
-        writeln!(out, "    {:<36} {}", format!("{name}:"), printable(&value))?;
+        paragraph(out, &format!("    {:<36} ", format!("{name}:")), 41, &value)?;
     }
     writeln!(out)
 }
@@ -315,7 +317,7 @@ fn validation(out: &mut String, validation: &Validation) -> std::fmt::Result {
     writeln!(out, "    {:<36} {audited}", "checked after the run:")?;
     writeln!(out, "    {:<36} {}", "differences:", validation.differences)?;
     for Difference { place, message } in &validation.first_differences {
-        writeln!(out, "        {place}: {}", printable(message))?;
+        paragraph(out, &format!("        {place}: "), 12, message)?;
     }
     Ok(())
 }
