@@ -199,6 +199,10 @@ pub enum SpecError {
     NoFile,
     #[error("a sqlite: URL is `sqlite:` and the file's path, without `file:` before it or `?` and parameters after it")]
     SqliteUri,
+    #[error(
+        "a sqlite: URL has no user, password or host, only a file's path, and a file's name without `:` before an `@`"
+    )]
+    SqliteLogin,
     #[error("the target URL has stall-at without stall-for; give both, such as stall-at=2s&stall-for=500ms")]
     StallWithoutLength,
 }
@@ -248,6 +252,7 @@ fn parse_sqlite(path: &str) -> Result<PathBuf, SpecError> {
     match path {
         "" => Err(SpecError::NoFile),
         _ if path.contains(":memory:") => Err(SpecError::NoFile),
+        _ if path.split_once('@').is_some_and(|(login, _)| login.contains(':')) => Err(SpecError::SqliteLogin),
         _ if path.starts_with("file:") || path.contains('?') => Err(SpecError::SqliteUri),
         _ => Ok(path.into()),
     }
@@ -582,6 +587,7 @@ mod tests {
             ("sqlite:file::memory:", "needs a file"),
             ("sqlite:file::memory:?cache=shared", "needs a file"),
             ("sqlite:file:a.sqlite", "the file's path"),
+            ("sqlite://u:hunter2@h/d", "no user, password or host"),
             ("sqlite:a.sqlite?mode=rwc", "the file's path"),
             ("simulated:?service-time=fast", "a duration such as"),
             ("simulated:?stall-at=600000000000y&stall-for=1s", "at most a year"),

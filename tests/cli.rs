@@ -378,6 +378,30 @@ fn a_password_in_the_url_is_noted_where_others_could_see_it() {
 }
 
 #[test]
+fn a_password_in_a_strange_place_is_not_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file").display().to_string();
+    for (arguments, part) in [
+        (&["--url", "sqlite://u:hunter2@h/d"][..], "no user, password or host"),
+        (&["--target", "a=sqlite://u:hunter2@h/d"], "no user, password or host"),
+        (&["--url", "mysql://u:hunter2", "hunter2@h/d"], "put a URL in quotes"),
+        (&["--host", "u:hunter2@h"], "--host is a host's name or address alone"),
+        (&["--ask-password=hunter2"], "--ask-password takes no value"),
+        (&["--workload", "u:hunter2@h"], "u:***@h"),
+        (&["--percentile", "mysql://u:hunter2@h/d"], "u:***@h"),
+        (&["--url", "simulated:", "--json", &format!("{file}/u:hunter2@h")], "u:***@h"),
+    ] {
+        let output = oltpbench(&[&["run"], arguments].concat()).output().unwrap();
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(!output.status.success() && said.contains(part), "{arguments:?}: {said}");
+        assert!(!said.contains("hunter2"), "{arguments:?}: {said}");
+    }
+    let named = ["--name", "mysql://u:hunter2@h/d", "--tag", "url=mysql://u:hunter2@h/d"];
+    let run = report(&[&["run", "--url", "simulated:", "--events", "3"], &named[..]].concat());
+    assert_eq!((&run["name"], &run["tags"]["url"]), (&"mysql://u:***@h/d".into(), &"mysql://u:***@h/d".into()));
+}
+
+#[test]
 fn output_has_no_colour_when_it_is_no_terminal() {
     let output = oltpbench(&["run", "--url", "simulated:", "--events", "10"]).output().unwrap();
     assert!(!text(&output.stdout).contains('\u{1b}') && !text(&output.stderr).contains('\u{1b}'));

@@ -171,6 +171,12 @@ fn a_hard_limit_of_open_files_that_is_too_low_is_named_with_the_way_out() {
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("864 open files") && message.contains("the hard limit is 100"), "{message}");
     assert!(message.contains("ulimit -n 864") && message.contains("fewer --threads"), "{message}");
+    let dir = folder.path().join("experiment").display().to_string();
+    let experiment = ["run", "--url", &url, "--threads", "1,100", "--time", "600", "--dir", &dir];
+    let output = limited("-n 100", &[&experiment[..], &SMALL[..]].concat());
+    let message = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && message.contains("864 open files"), "before any run: {message}");
+    assert!(!folder.path().join("experiment").exists());
 }
 
 #[test]

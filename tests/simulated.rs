@@ -158,18 +158,61 @@ fn events_that_never_end_do_not_keep_a_run_without_a_time_limit_from_ending() {
 
 /// Starts a run, and interrupts it once its transactions are under way.
 fn interrupted(arguments: &[&str]) -> (serde_json::Value, std::process::Output) {
-    let mut command = oltpbench(&[&POINT[..], arguments].concat());
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.json");
-    command.arg("--json").arg(&file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    let output = signalled(arguments, &file, &[rustix::process::Signal::INT]);
+    (document(&file, &output), output)
+}
+
+/// Starts a run that writes its document to `file`, and sends it these signals, a while after each other, once its
+/// transactions are under way.
+fn signalled(arguments: &[&str], file: &std::path::Path, signals: &[rustix::process::Signal]) -> std::process::Output {
+    let mut command = oltpbench(&[&POINT[..], arguments].concat());
+    command.arg("--json").arg(file).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
     let mut child = command.spawn().unwrap();
     // The line on standard error shows that the run is under way.
     let mut first = [0];
     std::io::Read::read_exact(child.stderr.as_mut().unwrap(), &mut first).unwrap();
-    std::thread::sleep(Duration::from_millis(200));
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::INT).unwrap();
-    let output = child.wait_with_output().unwrap();
-    (document(&file, &output), output)
+    for &signal in signals {
+        std::thread::sleep(Duration::from_millis(200));
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+    }
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_second_signal_ends_the_waiting_with_a_report_and_a_third_one_the_program() {
+    use rustix::process::Signal;
+    let folder = tempfile::tempdir().unwrap();
+    let hanging = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0", "--forced-shutdown", "600"];
+    for second in [[Signal::INT, Signal::INT], [Signal::TERM, Signal::TERM], [Signal::HUP, Signal::TERM]] {
+        let file = folder.path().join("run.json");
+        let output = signalled(&hanging, &file, &second);
+        assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+        let run = document(&file, &output);
+        assert_eq!((run["status"].as_str(), count(&run, "unfinished")), (Some("interrupted"), 2));
+        std::fs::remove_file(file).unwrap();
+    }
+    // Nobody reads the named pipe, so the report is not to be had.
+    let pipe = folder.path().join("pipe");
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let output = signalled(&hanging, &pipe, &[Signal::INT; 3]);
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_limit_of_file_sizes_costs_the_file_and_not_the_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = oltpbench(&[]);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -f 1 && exec \"$0\" \"$@\""]).arg(program.get_program()).args(POINT);
+    shell.args(["--url", "simulated:?service-time=1ms", "--events", "50", "--json"]);
+    let output = shell.arg(folder.path().join("run.json")).output().unwrap();
+    let (shown, said) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(shown.contains("transactions:") && said.contains("cannot be written"), "{shown}{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
 #[test]
@@ -186,7 +229,7 @@ fn a_wait_for_the_last_transactions_of_more_than_a_second_is_told() {
     let arguments = ["--url", "simulated:?service-time=1h", "--threads", "2", "--time", "0.1"];
     let (_, output) = report_of(oltpbench(&[&POINT[..], &arguments, &["--forced-shutdown", "1.5"]].concat()));
     let told = text(&output.stderr);
-    assert!(told.contains("Waiting up to 1 s for the last transaction of 2 connections"), "{told}");
+    assert!(told.contains("Waiting up to 1 s more for the last transaction of 2 connections"), "{told}");
 }
 
 #[test]

@@ -157,11 +157,7 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     super::show(format_args!("\n{}", text::summary(&report, &asked.args.percentile)));
     written?;
     pipe.map_or(Ok(()), |json| json.write(&report))?;
-    // --validate may have been interrupted when all was measured.
-    let code = match exit_code(&report)? {
-        ExitCode::SUCCESS if interrupted.load(Ordering::Relaxed) => ExitCode::from(130),
-        code => code,
-    };
+    let code = exit_code(&report, interrupted)?;
     match asked.unwanted(&report).filter(|_| code == ExitCode::SUCCESS) {
         Some(finding) => Err(finding),
         None => Ok(code),
@@ -351,10 +347,13 @@ fn described_open_loop(open_loop: &OpenLoop) -> report::AskedOpenLoop {
 }
 
 /// A run that was stopped, or in which too much failed, is no success even though it has a report.
-pub(super) fn exit_code(report: &RunReport) -> Result<ExitCode, CliError> {
-    match report.status {
-        Status::Interrupted => Ok(ExitCode::from(130)),
-        _ => report.failure().map_or(Ok(ExitCode::SUCCESS), |failure| Err(CliError::Run(failure))),
+fn exit_code(report: &RunReport, interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
+    // It may also have been interrupted when all was measured, in what --validate does then.
+    match (report.status, report.failure(), interrupted.load(Ordering::Relaxed)) {
+        (Status::Interrupted, ..) | (_, None, true) => Ok(ExitCode::from(130)),
+        (_, Some(failure), true) => Err(CliError::Interrupted(failure)),
+        (_, Some(failure), false) => Err(CliError::Run(failure)),
+        (_, None, false) => Ok(ExitCode::SUCCESS),
     }
 }
 
@@ -408,11 +407,18 @@ impl Job {
 
     /// Refuses what `measure` would refuse, before it would connect.
     pub(super) fn admit(&self, interrupted: &AtomicBool) -> Result<Facts, CliError> {
-        if let TargetAddress::Simulated(_) = self.address {
-            return Ok(simulated_facts());
+        let (demand, plan) = (self.demand(), || Arc::clone(&self.plan));
+        match &self.address {
+            TargetAddress::Simulated(_) => Ok(simulated_facts()),
+            TargetAddress::Sqlite(path) => {
+                let target = SqliteTarget::new(path.clone(), plan(), demand.protocol, false);
+                Ok(check::admit_early(&target, &self.address, &demand, interrupted)?)
+            }
+            TargetAddress::MySql(mysql) => {
+                let target = mysql_target(mysql, plan(), demand.protocol)?;
+                Ok(check::admit_early(&target, &self.address, &demand, interrupted)?)
+            }
         }
-        let database = database(&self.address, &self.plan, false)?;
-        Ok(check::admit(database.as_ref(), &self.address, &self.demand(), interrupted)?)
     }
 
     fn measure(&self, console: &mut Console, interrupted: &AtomicBool) -> Result<Outcome, CliError> {
@@ -553,7 +559,7 @@ pub(super) fn demo(interrupted: &AtomicBool) -> Result<ExitCode, CliError> {
         super::show(format_args!("\n== {name}: {DEMO_THREADS} threads for {} s\n", DEMO_TIME.as_secs()));
         let report = demo_run(&workload, plan, &address, interrupted)?;
         super::show(format_args!("\n{}", text::summary(&report, &text::PERCENTILES)));
-        let code = exit_code(&report)?;
+        let code = exit_code(&report, interrupted)?;
         if code != ExitCode::SUCCESS {
             return Ok(code);
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::commands::{Asked, Job, exit_code, reported_target};
+use super::commands::{Asked, Job, reported_target};
 use super::options::{GridArgs, new_seed};
 use super::progress::Console;
 use super::{CliError, without_passwords};
@@ -268,8 +268,14 @@ impl Work<'_> {
 
     /// What cannot be written ends the experiment, since all that follows would be lost too.
     fn lost(&self, ReportError::Write { path, source }: ReportError) -> CliError {
+        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         let path = path.display();
-        CliError::Run(format!("{path} cannot be written ({source}); make room, then {}", self.how_to_go_on()))
+        let needed = match source.kind() {
+            StorageFull | QuotaExceeded => "make room",
+            FileTooLarge => "raise `ulimit -f`",
+            _ => "make it writable",
+        };
+        CliError::Run(format!("{path} cannot be written ({source}); {needed}, then {}", self.how_to_go_on()))
     }
 
     fn how_to_go_on(&self) -> String {
@@ -290,7 +296,7 @@ impl Work<'_> {
             }
             let seed = grid::run_seed(self.experiment.design.seed, run.block, run.cell);
             let saved = saved::read(&file).map_err(|error| CliError::usage(format!("--resume: {error}")))?;
-            let whole = |report: &RunReport| report.spec.rand_seed == seed && fate(report).0 == State::Done;
+            let whole = |report: &RunReport| report.spec.rand_seed == seed && fate(report, false).0 == State::Done;
             if let Some(saved) = saved.into_iter().find(|saved| whole(&saved.report)) {
                 let run = &mut self.experiment.runs[at];
                 (run.state, run.order) = (State::Done, saved.report.cell.map(|cell| cell.order));
@@ -357,7 +363,10 @@ impl Work<'_> {
         job.spec.seed = seed;
         let mut console = self.asked.console();
         match self.asked.measure(job, Some(cell), &mut console, interrupted) {
-            Ok(report) => self.keep(at, order, &report, console),
+            Ok(report) => {
+                let fate = fate(&report, interrupted.load(Ordering::Relaxed));
+                self.keep(at, order, &report, fate, console)
+            }
             // Before it began.
             Err(CliError::Interrupted(_)) => Ok(()),
             Err(error) => {
@@ -369,8 +378,14 @@ impl Work<'_> {
     }
 
     /// Writes what was measured, and prints it.
-    fn keep(&mut self, at: usize, order: u32, report: &RunReport, console: Console) -> Result<(), CliError> {
-        let (state, error) = fate(report);
+    fn keep(
+        &mut self,
+        at: usize,
+        order: u32,
+        report: &RunReport,
+        (state, error): Fate,
+        console: Console,
+    ) -> Result<(), CliError> {
         let run = &self.experiment.runs[at];
         let written = match state {
             State::Done => write(&self.file(run), report),
@@ -435,11 +450,15 @@ fn write(path: &Path, report: &RunReport) -> Result<(), ReportError> {
 }
 
 /// What a run is to its experiment, and why it failed.
-fn fate(report: &RunReport) -> (State, Option<String>) {
-    match (report.status, exit_code(report)) {
+type Fate = (State, Option<String>);
+
+fn fate(report: &RunReport, interrupted: bool) -> Fate {
+    match (report.status, report.failure()) {
         (Status::Interrupted, _) => (State::Interrupted, None),
-        (_, Ok(_)) => (State::Done, None),
-        (_, Err(error)) => (State::Failed, Some(error.to_string())),
+        // What was measured is whole, but nobody would ever audit it.
+        (_, Some(_)) if interrupted && report.audit_cut_off() => (State::Interrupted, None),
+        (_, None) => (State::Done, None),
+        (_, error) => (State::Failed, error),
     }
 }
 
@@ -450,4 +469,30 @@ fn length(spec: &RunSpec) -> Option<Duration> {
 
 fn in_words(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64)).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{Validation, example};
+
+    #[test]
+    fn a_run_whose_audit_was_cut_off_is_made_again() {
+        let mut report = example::report();
+        assert_eq!(fate(&report, true), (State::Done, None), "it was whole when the user interrupted");
+        report.validation = Some(Validation {
+            reads: 1,
+            rows: 1,
+            unchecked_statements: Vec::new(),
+            audited_tables: 0,
+            audited_rows: 0,
+            unaudited: Some("the run was interrupted".into()),
+            audit_cut_off: true,
+            differences: 0,
+            first_differences: Vec::new(),
+        });
+        let (state, error) = fate(&report, false);
+        assert!(state == State::Failed && error.unwrap().contains("the audit of --validate was cut off"));
+        assert_eq!(fate(&report, true), (State::Interrupted, None));
+    }
 }

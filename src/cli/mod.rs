@@ -23,10 +23,10 @@ mod report;
 use std::fmt::Display;
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Args, Command};
 
 use crate::engine::EngineError;
@@ -78,6 +78,13 @@ impl CliError {
                     note_loss(error.print());
                     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
                 }
+                _ if options::may_show_password(&error) => {
+                    say("an argument with an `@` is in a place where none belongs; put a URL in quotes after --url", 2)
+                }
+                ErrorKind::TooManyValues => {
+                    let option = error.get(ContextKind::InvalidArg).map_or(String::new(), |option| option.to_string());
+                    say(&format!("{option} takes no value; leave it out"), 2)
+                }
                 _ => {
                     let (said, advice) = (one_line(&error.to_string()), options::advice(args, &error));
                     match advice.is_empty() {
@@ -108,23 +115,20 @@ fn say(message: &str, code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Hides the password of every URL in a text: a message may repeat an argument that was given in the wrong place.
+/// Hides what stands between a `:` and an `@` of one word, as the password of a URL does: a message, or the name of a run,
+/// may repeat an argument that was given in the wrong place.
 fn without_passwords(text: &str) -> String {
-    let mut shown = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (before, after) = rest.split_at(at + 3);
-        shown.push_str(before);
-        // The last `@` of the word, since a password may hold one that is not encoded.
-        let word = after.find(char::is_whitespace).unwrap_or(after.len());
-        let login = after[..word].rfind('@').unwrap_or(0);
-        match after[..login].find(':') {
-            Some(colon) => shown.push_str(&format!("{}:***", &after[..colon])),
-            None => shown.push_str(&after[..login]),
-        }
-        rest = &after[login..];
+    text.split_inclusive(char::is_whitespace).map(without_password).collect()
+}
+
+fn without_password(word: &str) -> String {
+    let login = word.find("://").map_or(0, |scheme| scheme + 3);
+    // The last `@`, since a password may hold one that is not encoded.
+    let password = word[login..].find(':').zip(word[login..].rfind('@')).filter(|(colon, at)| colon < at);
+    match password {
+        Some((colon, at)) => format!("{}:***{}", &word[..login + colon], &word[login + at..]),
+        None => word.into(),
     }
-    shown + rest
 }
 
 /// Why text for standard output was lost, once some was: of a program that prints from several threads, its end must know.
@@ -202,22 +206,36 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
     }
 }
 
-/// The first SIGINT, SIGTERM or SIGHUP sets a flag, so that a run still reports; another SIGINT or SIGTERM ends the
-/// program at once. Another SIGHUP does not: a terminal that closes sends two, one by its shell and one by the kernel.
+/// How many of SIGINT, SIGTERM and SIGHUP end the program whatever it does: the first one asks a run for its report, the
+/// second one, which the run hears too, no longer to wait for what has not been answered.
+const ENOUGH_SIGNALS: u32 = 3;
+
+/// Sets the flag at each signal but the last one, which ends the program.
 fn watch_signals() -> Result<Arc<AtomicBool>, CliError> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
     let flag = Arc::new(AtomicBool::new(false));
+    let flagged = Arc::clone(&flag);
     let watch = || {
-        for signal in [SIGINT, SIGTERM] {
-            // In this order, so that the signal which sets the flag does not also see it set.
-            signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
-            signal_hook::flag::register(signal, Arc::clone(&flag))?;
-        }
+        // A write beyond the limit of file sizes then is an error like any other, in place of the end of the program.
+        signal_hook::flag::register(SIGXFSZ, Arc::default())?;
         // Under nohup a lost terminal must not end the run.
-        if !is_ignored(SIGHUP) {
-            signal_hook::flag::register(SIGHUP, Arc::clone(&flag))?;
-        }
-        Ok(())
+        let ends = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(SIGHUP));
+        let mut signals = signal_hook::iterator::Signals::new(ends)?;
+        let count_signals = move || {
+            let mut count = 0;
+            for signal in signals.forever() {
+                // A terminal that closes sends two, one by its shell and one by the kernel.
+                if signal == SIGHUP && count > 0 {
+                    continue;
+                }
+                count += 1;
+                if count == ENOUGH_SIGNALS {
+                    signal_hook::low_level::exit(130);
+                }
+                flagged.store(true, Ordering::Relaxed);
+            }
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(count_signals)
     };
     watch().map_err(|error: std::io::Error| CliError::Run(format!("signals cannot be watched: {error}")))?;
     Ok(flag)

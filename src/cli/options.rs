@@ -16,8 +16,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
-use super::CliError;
 use super::profile::{self, Profile};
+use super::{CliError, without_passwords};
 use crate::report;
 use crate::report::findings::CODES;
 use crate::spec::{
@@ -141,9 +141,14 @@ impl NamedUrl {
     }
 }
 
+/// Reports are shown to others, and a name may be the URL of what it is the name of.
+fn parse_name(text: &str) -> Result<String, Infallible> {
+    Ok(without_passwords(text))
+}
+
 fn parse_tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), without_passwords(value))),
         _ => Err("a tag is KEY=VALUE, such as region=europe-west1".into()),
     }
 }
@@ -164,7 +169,7 @@ pub(super) struct GridArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "dir")]
     pub(super) resume: Option<PathBuf>,
     /// Name of the run or experiment, for reports
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = parse_name)]
     pub(super) name: Option<String>,
     /// Something to tell runs apart by, such as region=europe-west1, for reports; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_tag)]
@@ -266,7 +271,7 @@ impl TargetArgs {
             return Ok((parsed(url)?, false));
         }
         if by_parts {
-            return Ok((TargetAddress::MySql(Box::new(self.mysql_parts())), false));
+            return Ok((TargetAddress::MySql(Box::new(self.mysql_parts()?)), false));
         }
         match variable("OLTPBENCH_URL")? {
             Some(url) => Ok((parsed(&url)?, false)),
@@ -274,16 +279,22 @@ impl TargetArgs {
         }
     }
 
-    fn mysql_parts(&self) -> MySqlAddress {
+    fn mysql_parts(&self) -> Result<MySqlAddress, CliError> {
+        // It is not repeated, since it may hold a password.
+        if self.host.as_deref().is_some_and(|host| host.contains(['@', '/'])) {
+            return Err(CliError::usage(
+                "--host is a host's name or address alone; give the user by --user, or a --url",
+            ));
+        }
         let default = MySqlAddress::default();
-        MySqlAddress {
+        Ok(MySqlAddress {
             host: self.host.as_deref().filter(|host| !host.is_empty()).map_or(default.host, without_brackets),
             port: self.port.unwrap_or(default.port),
             socket: self.socket.clone(),
             user: self.user.clone().unwrap_or(default.user),
             database: self.database.clone().unwrap_or(default.database),
             ..MySqlAddress::default()
-        }
+        })
     }
 
     /// Adds password and encryption. A file or a prompt wins over the URL, the URL over the environment.
@@ -1092,6 +1103,13 @@ fn advice_on_option(name: &str) -> Option<String> {
     }
     let theirs = name.starts_with("--mysql-");
     theirs.then(|| format!("sysbench's {name} has no counterpart here; leave it out"))
+}
+
+/// Whether clap's message repeats what may be the end of a URL that was given without quotes, and so of a password.
+pub(super) fn may_show_password(error: &clap::Error) -> bool {
+    let strange = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand].map(|kind| error.get(kind));
+    let shown = strange.into_iter().flatten().map(ContextValue::to_string);
+    shown.into_iter().any(|arg| !arg.starts_with("--") && arg.contains('@') && !arg.contains("://"))
 }
 
 /// Advice on a wrong command line beside what clap says, or an empty text.

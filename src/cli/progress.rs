@@ -169,12 +169,11 @@ impl Observer for Console {
         }
     }
 
-    fn draining(&mut self, running: u32, left: Duration, interrupted: bool) {
+    fn draining(&mut self, running: u32, left: Duration) {
         let connections = counted(running.into(), "connection");
-        let left_s = left.as_secs_f64().ceil();
         super::show_error(format_args!(
-            "Waiting up to {left_s} s for the last transaction of {connections}; Ctrl-C {}",
-            if interrupted { "ends the program without a report" } else { "ends the waiting" }
+            "Waiting up to {} s more for the last transaction of {connections}; Ctrl-C ends the waiting",
+            left.as_secs_f64().ceil()
         ));
     }
 

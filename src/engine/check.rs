@@ -30,16 +30,34 @@ pub fn examine<T: Target + Database>(
     let facts = control.facts()?;
     let mut checks = vec![tables::check(control.as_mut(), target.dialect(), demand.plan)?];
     checks.extend(control.check(&facts, demand)?);
-    let (server, local) = match address {
-        TargetAddress::MySql(address) => (Some(target as &dyn Database), is_here(address)),
-        // An embedded database has no other side.
-        _ => (None, false),
-    };
-    checks.push(descriptors::check(run::open_files(target, server, demand.threads)));
-    checks.extend(threads(demand.threads));
-    checks.extend(ports(address, demand));
+    checks.extend(limits(target, address, demand));
+    // An embedded database has no other side.
+    let local = matches!(address, TargetAddress::MySql(address) if is_here(address));
     checks.push(cores(local, demand));
     Ok((facts, checks))
+}
+
+/// This machine's limits of what a run needs of it.
+fn limits<T: Target + Database>(
+    target: &T,
+    address: &TargetAddress,
+    demand: &Demand<'_>,
+) -> impl Iterator<Item = Check> {
+    let server = matches!(address, TargetAddress::MySql(_)).then_some(target as &dyn Database);
+    let files = descriptors::check(run::open_files(target, server, demand.threads));
+    std::iter::once(files).chain(threads(demand.threads)).chain(ports(address, demand))
+}
+
+/// Refuses a run whose turn comes later: what [`admit`] refuses, and the limits of this machine, which it would meet only
+/// then.
+pub fn admit_early<T: Target + Database>(
+    target: &T,
+    address: &TargetAddress,
+    demand: &Demand<'_>,
+    interrupted: &AtomicBool,
+) -> Result<Facts, EngineError> {
+    refuse(limits(target, address, demand))?;
+    admit(target, address, demand, interrupted)
 }
 
 /// Refuses a run that could only fail or mean nothing. Of what [`examine`] calls fatal this leaves to the run what it meets

@@ -43,9 +43,9 @@ pub trait Observer {
     fn started(&mut self, _spec: &RunSpec) {}
     /// An interval is over; with its response times.
     fn interval(&mut self, _interval: &Interval, _response: &Histogram) {}
-    /// The window is over, and `running` connections are waited for, at most for the time `left`. Whether the user had
-    /// `interrupted` the run; if not, an interruption ends the waiting.
-    fn draining(&mut self, _running: u32, _left: Duration, _interrupted: bool) {}
+    /// The window is over, and `running` connections are waited for, at most for the time `left`; an interruption ends the
+    /// waiting.
+    fn draining(&mut self, _running: u32, _left: Duration) {}
     /// A step of loading goes on: `done` of `total` units, which `unit` names.
     fn progress(&mut self, _step: &str, _done: u64, _total: u64, _unit: &str) {}
 }

@@ -466,6 +466,17 @@ impl<'a, T: Target> Coordinator<'a, T> {
     /// Waits for transactions in flight, but no longer than the forced shutdown allows, nor than somebody who interrupts
     /// the waiting itself; `false` if that happened.
     fn drain(&mut self, ending: Ending, observer: &mut dyn Observer, interrupted: &AtomicBool) -> bool {
+        if ending != Ending::Interrupted {
+            return self.wait_for_last_transactions(observer, interrupted);
+        }
+        // The interruption was heard; its flag is down meanwhile, so that the next one can be heard too.
+        interrupted.store(false, Ordering::Relaxed);
+        let drained = self.wait_for_last_transactions(observer, interrupted);
+        interrupted.store(true, Ordering::Relaxed);
+        drained
+    }
+
+    fn wait_for_last_transactions(&mut self, observer: &mut dyn Observer, interrupted: &AtomicBool) -> bool {
         let since = self.used_up_since.unwrap_or_else(Instant::now);
         let mut told = false;
         while self.running > 0 {
@@ -473,12 +484,12 @@ impl<'a, T: Target> Coordinator<'a, T> {
             if left.is_zero() {
                 break;
             }
-            if ending != Ending::Interrupted && interrupted.load(Ordering::Relaxed) {
+            if interrupted.load(Ordering::Relaxed) {
                 return false;
             }
             if !told && since.elapsed() >= SILENCE {
                 told = true;
-                observer.draining(self.running, left, ending == Ending::Interrupted);
+                observer.draining(self.running, left);
             }
             self.wait(left.min(LOOK));
         }

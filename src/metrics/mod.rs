@@ -201,6 +201,8 @@ pub struct Validation {
     pub audited_rows: u64,
     /// Why not all tables were read then.
     pub unaudited: Option<String>,
+    /// Whether that is because the reading began or went on no more, and not because of what the tables are.
+    pub audit_cut_off: bool,
     pub differences: u64,
     /// The first of them.
     pub first: Vec<Difference>,

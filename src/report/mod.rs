@@ -23,7 +23,7 @@
 pub mod check;
 pub mod csv;
 #[cfg(test)]
-mod example;
+pub(crate) mod example;
 pub mod experiment;
 pub mod figures;
 pub mod findings;
@@ -525,6 +525,9 @@ pub struct Validation {
     pub audited_rows: u64,
     /// Why the audit after the run is not of all tables; `None` where it is.
     pub unaudited: Option<String>,
+    /// Whether that is since something ended it, or kept it from beginning, and not since the tables cannot be audited.
+    #[serde(default)]
+    pub audit_cut_off: bool,
     /// All of them, those of reads being in `errors` with class `validation` too.
     pub differences: u64,
     /// The first ten.
@@ -596,6 +599,9 @@ impl RunReport {
                 "{rate:.1} % of the measured transactions failed, more than --max-error-rate {most:.1} %; see the \
                  errors by code"
             )),
+            Status::Completed if self.audit_cut_off() => {
+                Some("the audit of --validate was cut off, so what it did not come to may differ; see Findings".into())
+            }
             Status::Completed => None,
         }
     }
@@ -662,6 +668,10 @@ impl RunReport {
     /// Between what was read and what was put there.
     pub fn differences(&self) -> u64 {
         self.validation.as_ref().map_or(0, |validation| validation.differences)
+    }
+
+    pub fn audit_cut_off(&self) -> bool {
+        self.validation.as_ref().is_some_and(|validation| validation.audit_cut_off)
     }
 }
 
@@ -893,6 +903,7 @@ impl Validation {
             audited_tables: found.audited_tables,
             audited_rows: found.audited_rows,
             unaudited: found.unaudited.clone(),
+            audit_cut_off: found.audit_cut_off,
             differences: found.differences,
             first_differences: first
                 .map(|difference| Difference { place: difference.place.clone(), message: difference.message.clone() })

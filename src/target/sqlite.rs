@@ -85,6 +85,11 @@ impl SqliteTarget {
             14 if !self.path.exists() && !self.create => {
                 format!("there is no SQLite file {}; make it with `oltpbench prepare`", self.path.display())
             }
+            8 | 14 => format!(
+                "the SQLite file {} cannot be opened: {}; this user must be able to write it and its folder",
+                self.path.display(),
+                fault.message
+            ),
             26 => format!("{} is not an SQLite database; give another file", self.path.display()),
             _ => format!("the SQLite file {} cannot be opened: {}", self.path.display(), fault.message),
         };

@@ -23,11 +23,13 @@ pub(super) struct Audit {
     pub(super) rows: u64,
     /// Why not all tables were audited.
     pub(super) unaudited: Option<String>,
+    /// Whether something ended it, or kept it from beginning.
+    pub(super) cut_off: bool,
 }
 
 impl Audit {
-    pub(super) fn none(reason: String) -> Audit {
-        Audit { unaudited: Some(reason), ..Audit::default() }
+    pub(super) fn cut_off(reason: String) -> Audit {
+        Audit { unaudited: Some(reason), cut_off: true, ..Audit::default() }
     }
 }
 
@@ -41,7 +43,7 @@ pub(super) fn audit(
     let mut audit = Audit::default();
     let mut control = match database.prompt_control(interrupted) {
         Ok(control) => control,
-        Err(fault) => return Audit::none(EngineError::from(fault).to_string()),
+        Err(fault) => return Audit::cut_off(EngineError::from(fault).to_string()),
     };
     let mut written = validator.ledger.take();
     let tables = validator
@@ -72,7 +74,7 @@ pub(super) fn audit(
         match of_table.read(control.as_mut()) {
             Ok(()) => audit.tables += 1,
             Err(error) => {
-                audit.unaudited = Some(error.to_string());
+                (audit.unaudited, audit.cut_off) = (Some(error.to_string()), true);
                 break;
             }
         }

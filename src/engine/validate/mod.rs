@@ -169,9 +169,9 @@ impl Validator {
         interrupted: &AtomicBool,
     ) -> Validation {
         let audit = match &self.unaudited {
-            Some(reason) => audit::Audit::none(reason.clone()),
-            None if interrupted.load(Ordering::Relaxed) => audit::Audit::none("the run was interrupted".into()),
-            None if unfinished > 0 => audit::Audit::none(format!("{unfinished} transactions had not ended")),
+            Some(reason) => audit::Audit { unaudited: Some(reason.clone()), ..audit::Audit::default() },
+            None if interrupted.load(Ordering::Relaxed) => audit::Audit::cut_off("the run was interrupted".into()),
+            None if unfinished > 0 => audit::Audit::cut_off(format!("{unfinished} transactions had not ended")),
             None => audit::audit(self, database, observer, interrupted),
         };
         let skips = |at: usize| self.shapes[at].is_none() || self.skipped[at].load(Ordering::Relaxed);
@@ -183,6 +183,7 @@ impl Validator {
             audited_tables: audit.tables,
             audited_rows: audit.rows,
             unaudited: audit.unaudited,
+            audit_cut_off: audit.cut_off,
             differences: self.differences.load(Ordering::Relaxed),
             first: std::mem::take(&mut *self.first.lock().unwrap_or_else(PoisonError::into_inner)),
         }
