@@ -42,6 +42,30 @@ fn dashes_and_underscores_are_the_same_in_option_names() {
 }
 
 #[test]
+fn every_help_has_an_example_that_can_be_typed_and_keeps_within_80_columns() {
+    let commands = ["prepare", "prewarm", "check", "run", "cleanup", "report", "compare", "published", "demo"];
+    for command in [&[][..], &["report", "list"], &["published", "show"], &["workloads", "show"]]
+        .into_iter()
+        .chain(commands.iter().map(std::slice::from_ref))
+    {
+        let output = oltpbench(&[command, &["--help"]].concat()).env("COLUMNS", "80").output().unwrap();
+        let help = text(&output.stdout);
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{command:?}: {wide:?}");
+        let examples = help.split("Example").nth(1).unwrap_or_else(|| panic!("{command:?} has no example"));
+        assert!(examples.contains("\n  oltpbench "), "{command:?}: {examples}");
+        // A line that was folded would begin with the rest of an option.
+        let folded = examples.lines().skip(1).find(|line| line.starts_with("  ") && !line.contains("oltpbench"));
+        assert!(folded.is_none_or(|line| line.starts_with("      --")), "{command:?}: {folded:?}");
+    }
+    let help = succeed(&["--help"]);
+    assert!(help.contains("Exit codes: 0 done") && succeed(&["run", "--help"]).contains("130 interrupted"), "{help}");
+    assert!(succeed(&["check", "--help"]).contains("Write the checks to FILE"));
+    let profile = succeed(&["run", "--profile", "aurora-whitepaper", "--help"]);
+    assert!(profile.contains("[default: 500]"), "{profile}");
+}
+
+#[test]
 fn a_misspelt_name_is_answered_with_the_nearest() {
     for (arguments, nearest) in [
         (["run", "--mode", "raed-only"], "read-only"),

@@ -16,7 +16,7 @@ const REGRESSION: u8 = 4;
 
 const EXAMPLE: &str = "Examples:
   oltpbench compare before.json after.json
-  oltpbench compare experiment/                     the targets of one experiment
+  oltpbench compare experiment/        # the targets of one experiment
   oltpbench compare last-month/ today/ --fail-on-regression 3%
   oltpbench compare run.json --published aurora-2015/read
 

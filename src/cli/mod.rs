@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use clap::builder::{IntoResettable, StyledStr};
 use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Args, Command};
 
@@ -253,19 +254,24 @@ const ABOUT: &str = "Measures how many transactions a second a MySQL-compatible 
 
 The usual order is prepare, run, cleanup; `oltpbench demo` shows it without a server.";
 
+const EXIT_CODES: &str = "Exit codes: 0 done, 1 the run failed, 2 wrong usage, 3 a finding of --fail-on,
+4 a regression of --fail-on-regression, 130 interrupted.";
+
 const RUN_EXAMPLE: &str = "Examples:
   oltpbench run --mode read-only --threads 500 --time 600
-  oltpbench run --mode read-write --threads 64 --time 60 --report-interval 10 --json run.json
-  oltpbench run --mode read-only --profile aurora-whitepaper --url mysql://sysbench@10.0.0.5/sbtest
-  oltpbench run --threads 1,8,64 --repeat 5 --target direct=mysql://10.0.0.5/sbtest --target proxy=mysql://10.0.0.9/sbtest
+  oltpbench run --mode read-write --threads 64 --time 60 --json run.json
+  oltpbench run --profile aurora-whitepaper --url mysql://user@10.0.0.5/sbtest
+  oltpbench run --threads 1,8,64 --repeat 10 \\
+      --target direct=mysql://10.0.0.5/sbtest \\
+      --target proxy=mysql://10.0.0.9/sbtest
 
 Each workload has its own options: oltpbench run --mode insert --help";
 
 const CHECK_EXAMPLE: &str = "Example:
-  oltpbench check --mode read-write --threads 500 --url mysql://sysbench@10.0.0.5/sbtest
+  oltpbench check --mode read-write --threads 500 --url mysql://user@10.0.0.5/db
 
-It takes the options of the run that it is for, but those of an experiment, looks at this machine, the server and the
-tables, and changes nothing.
+It takes the options of the run that it is for, but those of an experiment, looks
+at this machine, the server and the tables, and changes nothing.
 Exit code 1 says that the run would fail.";
 
 const PREPARE_EXAMPLE: &str = "Examples:
@@ -303,7 +309,7 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
     let command = Command::new("oltpbench")
         .version(env!("CARGO_PKG_VERSION"))
         .about(ABOUT)
-        .after_help(DEMO_EXAMPLE)
+        .after_help(format!("{DEMO_EXAMPLE}\n\n{EXIT_CODES}"))
         .max_term_width(100)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -317,15 +323,18 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
             "Read all tables and indexes once, so that they are in the server's cache",
             PREWARM_EXAMPLE,
         )))?)
-        .subcommand(workload(RunArgs::augment_args(named(
-            "check",
-            "Say what would go wrong with a run, before it does",
-            CHECK_EXAMPLE,
-        )))?)
+        .subcommand(
+            workload(RunArgs::augment_args(named(
+                "check",
+                "Say what would go wrong with a run, before it does",
+                CHECK_EXAMPLE,
+            )))?
+            .mut_arg("json", |json| json.help("Write the checks to FILE as JSON, a document of its own")),
+        )
         .subcommand(workload(GridArgs::augment_args(RunArgs::augment_args(named(
             "run",
             "Measure the workload and print a report",
-            RUN_EXAMPLE,
+            format!("{RUN_EXAMPLE}\n\n{EXIT_CODES}"),
         ))))?)
         .subcommand(workload(LoadArgs::augment_args(named("cleanup", "Drop the workload's tables", CLEANUP_EXAMPLE)))?)
         .subcommand(report::command())
@@ -340,7 +349,7 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
     Ok(command)
 }
 
-fn named(name: &'static str, about: &'static str, example: &'static str) -> Command {
+fn named(name: &'static str, about: &'static str, example: impl IntoResettable<StyledStr>) -> Command {
     Command::new(name).about(about).after_help(example)
 }
 

@@ -433,7 +433,8 @@ pub(super) struct WorkloadArgs {
     /// A workload's name (see `oltpbench workloads list`) or its YAML file
     #[arg(long, value_name = "NAME|FILE")]
     workload: Option<String>,
-    /// Repeat a published experiment [possible values: aurora-whitepaper]
+    /// Repeat a published experiment, whose options then are the defaults: --help beside it shows them [possible values:
+    /// aurora-whitepaper]
     #[arg(long, value_name = "NAME")]
     profile: Option<String>,
 }

@@ -54,9 +54,15 @@ pub(super) fn command() -> Command {
     let list = Command::new("list")
         .about("List the runs of a folder")
         .after_help("Example:\n  oltpbench report list experiments/nightly")
-        .arg(clap::Arg::new("folder").value_name("DIR").required(true).value_parser(clap::value_parser!(PathBuf)));
+        .arg(
+            clap::Arg::new("folder")
+                .value_name("DIR")
+                .help("Folder of reports that run --json or an experiment wrote")
+                .required(true)
+                .value_parser(clap::value_parser!(PathBuf)),
+        );
     ReportArgs::augment_args(Command::new("report"))
-        .about("Show saved runs as text, Markdown, CSV, JSON or HTML")
+        .about("Show saved runs as text, Markdown, CSV, JSON, HTML or histogram logs")
         .after_help(EXAMPLE)
         .args_conflicts_with_subcommands(true)
         .subcommand_negates_reqs(true)

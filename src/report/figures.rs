@@ -62,22 +62,19 @@ impl Figure {
         grouped(self.value, self.decimals())
     }
 
-    /// Its interval behind the value; a percentile's need not reach as far up as down.
+    /// Its interval behind the value. One of a percentile, or one that ends at 0, need not reach as far up as down.
     pub fn shown_interval(&self) -> Option<String> {
         let Bounds { low, high } = self.bounds?;
         let decimals = self.decimals();
-        Some(match self.percentile {
-            None => format!("± {}", grouped(high - self.value, decimals)),
-            Some(_) => format!("({} to {})", grouped(low, decimals), grouped(high, decimals)),
+        let above = grouped(high - self.value, decimals);
+        Some(match self.percentile.is_none() && grouped(self.value - low, decimals) == above {
+            true => format!("± {above}"),
+            false => format!("({} to {})", grouped(low, decimals), grouped(high, decimals)),
         })
     }
 
     fn decimals(&self) -> usize {
-        let error = self.bounds.map_or(0.0, |Bounds { low, high }| match self.percentile {
-            None => high - self.value,
-            Some(_) => (high - low) / 2.0,
-        });
-        decimals(self.value, error)
+        decimals(self.value, self.bounds.map_or(0.0, |Bounds { low, high }| (high - low) / 2.0))
     }
 }
 
@@ -144,6 +141,8 @@ mod tests {
         }
         assert_eq!(figure(2884.43, None).to_string(), "2,884 (no interval)");
         assert_eq!(figure(2.5, None).to_string(), "2.500 (no interval)");
+        let clamped = Some(Bounds { low: 0.0, high: 798.6 });
+        assert_eq!(figure(388.2, clamped).to_string(), "388 (0 to 799)");
         let bounds = Some(Bounds { low: 5.051, high: 5.212 });
         let percentile = Figure { name: "p95", percentile: Some(95.0), value: 5.120, bounds };
         assert_eq!(percentile.to_string(), "5.120 (5.051 to 5.212)");

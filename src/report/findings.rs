@@ -185,7 +185,10 @@ fn too_short(report: &RunReport) -> Option<Finding> {
     let needs_s = report.confidence.needs_s.filter(|_| !changed)?;
     Some(Finding::new(
         "too-short",
-        format!("{:.1} s of this run do not tell how far its figures can be trusted", report.totals.elapsed_s),
+        format!(
+            "{:.1} s of this run do not tell how far figures without an interval can be trusted",
+            report.totals.elapsed_s
+        ),
         format!("measure for at least {} s (--time) for intervals of confidence", grouped(needs_s.ceil(), 0)),
     ))
 }
