@@ -364,6 +364,16 @@ fn a_reader_that_goes_away_costs_no_measurement() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(support::program::document(&file, &output)["status"], "completed");
+    // Without a file the report is lost, and that is no success.
+    let mut command = oltpbench(&["run", "--url", "simulated:", "--events", "10"]);
+    let mut child = command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("--json FILE keeps it"), "{}", text(&output.stderr));
+    let mut child = oltpbench(&["workloads", "list"]).stdout(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    assert!(child.wait().unwrap().success(), "its reader has what it wanted");
 }
 
 #[test]

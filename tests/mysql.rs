@@ -750,3 +750,48 @@ fn a_result_that_comes_in_several_parts_is_timed_until_its_first_part_too() {
         assert!(of("point_select")["first_part_us"].is_null() && of("COMMIT")["first_part_us"].is_null());
     }
 }
+
+/// The transactions that committed, each as its statements with their arguments, in no order.
+fn committed(server: &Server, work: impl FnOnce()) -> Vec<Vec<String>> {
+    server.sql("SET GLOBAL log_output='TABLE'; TRUNCATE mysql.general_log; SET GLOBAL general_log=ON");
+    work();
+    let rows = server.sql(
+        "SET GLOBAL general_log=OFF; SELECT thread_id, argument FROM mysql.general_log
+         WHERE user_host LIKE 'sysbench%' AND command_type IN ('Query', 'Execute')",
+    );
+    let (mut open, mut committed) = (BTreeMap::<String, Vec<String>>::new(), Vec::new());
+    for row in rows {
+        match row[1].as_str() {
+            "BEGIN" => drop(open.insert(row[0].clone(), Vec::new())),
+            "COMMIT" => committed.extend(open.remove(&row[0])),
+            "ROLLBACK" => drop(open.remove(&row[0])),
+            // What the run asks beforehand is in no transaction.
+            statement => {
+                if let Some(sent) = open.get_mut(&row[0]) {
+                    sent.push(statement.into());
+                }
+            }
+        }
+    }
+    committed.sort();
+    committed
+}
+
+#[test]
+fn a_seed_sends_the_same_transactions_with_the_same_arguments_on_any_number_of_threads() {
+    for server in servers(&[]) {
+        let url = server.url();
+        prepare(&server, &SMALL);
+        for mode in ["auto", "disable"] {
+            let sent = |seed: &str, threads: &str| {
+                let run = ["run", "--mode", "read-write", "--url", &url, "--db-ps-mode", mode, "--rand-type", "pareto"];
+                let ends = ["--rand-seed", seed, "--threads", threads, "--events", "40", "--time", "0"];
+                committed(&server, || drop(succeed(&[&run[..], &ends, &SMALL].concat())))
+            };
+            let alone = sent("7", "1");
+            assert_eq!((alone.len(), alone[0].len()), (40, 18), "{}", server.version());
+            assert_eq!(sent("7", "5"), alone, "{} {mode}", server.version());
+            assert_ne!(sent("8", "5"), alone, "another seed");
+        }
+    }
+}

@@ -184,6 +184,40 @@ fn the_series_of_the_servers_counters_adds_up_to_their_whole_rise() {
 }
 
 #[test]
+fn statements_that_a_users_limit_refuses_are_not_missed() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        server.sql(
+            "CREATE USER limited@'%' IDENTIFIED BY 'limited' WITH MAX_UPDATES_PER_HOUR 20; GRANT ALL ON sbtest.* TO limited@'%'",
+        );
+        let url = server.url().replace("sysbench:sysbench", "limited:limited");
+        let run = ["run", "--mode", "update-index", "--url", &url, "--threads", "4", "--events", "44", "--time", "0"];
+        // Neither server holds executions of what was prepared against this limit.
+        let rest = ["--db-ps-mode", "disable", "--max-error-rate", "100"];
+        let (run, output) = report_of(oltpbench(&[&run[..], &rest, &SMALL].concat()));
+        let refused = run["totals"]["errors"].as_array().unwrap().iter().find(|error| error["code"] == 1226);
+        // More than the statements that may be on their way.
+        assert_eq!(refused.map(|error| count(error, "count")), Some(24), "{}", text(&output.stderr));
+        assert_agrees(&run, "refused");
+    }
+}
+
+#[test]
+fn the_readings_are_no_other_client() {
+    for server in servers(&[]) {
+        prepare(&server, &SMALL);
+        // 30 readings beside 10 statements.
+        let run = ["run", "--mode", "point-select", "--url", &server.url(), "--threads", "1", "--time", "3"];
+        let run =
+            report(&[&run[..], &["--rate", "3", "--arrival", "constant", "--server-interval", "0.1"], &SMALL].concat());
+        assert_agrees(&run, "read often");
+        if is_compared(&run) {
+            assert!(run["server"]["series"].as_array().unwrap().len() > 5, "{}", run["server"]["series"]);
+        }
+    }
+}
+
+#[test]
 fn a_server_that_does_not_count_statements_is_told_and_no_finding() {
     let server = NullServer::start(0, Behaviour::Prompt).unwrap();
     // Its only counter is of selects, and there is none of updates.

@@ -155,6 +155,11 @@ pub(super) fn run(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicBoo
     let written = file.map_or(Ok(()), |json| json.write(&report));
     console.finish();
     super::show(format_args!("\n{}", text::summary(&report, &asked.args.percentile)));
+    if asked.args.json.is_none() && super::READER_GONE.load(Ordering::Relaxed) {
+        return Err(CliError::Run(
+            "the reader of standard output went away before the report; --json FILE keeps it".into(),
+        ));
+    }
     written?;
     pipe.map_or(Ok(()), |json| json.write(&report))?;
     let code = exit_code(&report, interrupted)?;

@@ -141,12 +141,15 @@ fn show(line: impl Display) {
     note_loss(writeln!(std::io::stdout().lock(), "{line}"));
 }
 
-/// A reader that has gone away, as in `oltpbench run | head -1`, has what it wanted.
+/// Whether the reader of standard output has gone away, as in `oltpbench workloads list | head -1`. It had what it wanted,
+/// unless it was to get a measurement.
+static READER_GONE: AtomicBool = AtomicBool::new(false);
+
 fn note_loss(printed: std::io::Result<()>) {
-    if let Err(error) = printed.and_then(|()| std::io::stdout().flush())
-        && error.kind() != std::io::ErrorKind::BrokenPipe
-    {
-        LOST_OUTPUT.get_or_init(|| error.to_string());
+    let Err(error) = printed.and_then(|()| std::io::stdout().flush()) else { return };
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => READER_GONE.store(true, Ordering::Relaxed),
+        _ => drop(LOST_OUTPUT.get_or_init(|| error.to_string())),
     }
 }
 

@@ -109,7 +109,7 @@ fn over_window<T>(
     let recorder = until(stop, || shared.recorder.get()).ok_or_else(over)?;
     let window = recorder.window();
     let names = counter_names(control.as_ref(), &shared.plan);
-    let mut source = Source { server, control, stop, shared, names };
+    let mut source = Source { server, control, stop, shared, names, readings: 0, reopened: 0 };
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
     until(stop, || reached(window.start_ns().min(window.end_ns()))).ok_or_else(over)?;
     if window.end_ns() <= window.start_ns() {
@@ -119,9 +119,10 @@ fn over_window<T>(
     let digests_before = source.digests();
     let first = source.read()?;
     let mut steps = Steps { start_ns: window.start_ns(), latest: first.clone(), steps: Vec::new() };
+    let mut tried_ns = first.answered_ns;
     while let Some(pace) = pace {
         // Those that a slow answer has left no time for are left out.
-        let done = steps.latest.answered_ns.saturating_sub(window.start_ns()) / pace.as_nanos() as u64;
+        let done = tried_ns.saturating_sub(window.start_ns()) / pace.as_nanos() as u64;
         let due_ns = window.start_ns().saturating_add((done + 1).saturating_mul(pace.as_nanos() as u64));
         until(stop, || reached(due_ns.min(window.end_ns()))).ok_or_else(over)?;
         if due_ns >= window.end_ns() {
@@ -131,8 +132,9 @@ fn over_window<T>(
             Ok(reading) => steps.add(reading, source.series())?,
             Err(_) if stop.load(Ordering::Relaxed) => return Err(over()),
             // The next one tells what rose meanwhile.
-            Err(_) => std::thread::sleep(pace),
+            Err(_) => {}
         }
+        tried_ns = shared.clock.now_ns();
     }
     until(stop, || reached(window.end_ns())).ok_or_else(over)?;
     let covered = window.end_ns().saturating_sub(first.answered_ns) as f64 / window.length_ns() as f64;
@@ -173,12 +175,17 @@ struct Source<'a, T> {
     stop: &'a AtomicBool,
     shared: &'a Shared<T>,
     names: Result<Vec<&'static str>, String>,
+    /// How often counters were asked for.
+    readings: u64,
+    /// How often the connection was opened again.
+    reopened: u64,
 }
 
 impl<T> Source<'_, T> {
     /// The connection may have been closed for being idle; then it is opened again.
     fn read(&mut self) -> Result<Reading, String> {
         let read = self.try_read().or_else(|_| {
+            self.reopened += 1;
             self.control = self.server.prompt_control(self.stop)?;
             self.try_read()
         });
@@ -187,6 +194,7 @@ impl<T> Source<'_, T> {
 
     fn try_read(&mut self) -> Result<Reading, Fault> {
         let (asked_ns, before) = (self.shared.clock.now_ns(), self.sent());
+        self.readings += 1;
         let counters = self.control.counters()?;
         let (answered_ns, after) = (self.shared.clock.now_ns(), self.sent());
         Ok(Reading { asked_ns, answered_ns, counters, sent: [before, after] })
@@ -199,8 +207,9 @@ impl<T> Source<'_, T> {
     /// What the workers have sent so far.
     fn sent(&self) -> Sent {
         let mut sent = Sent {
-            lost: self.shared.lost.load(Ordering::Relaxed),
-            reconnects: self.shared.reconnects.load(Ordering::Relaxed),
+            uncounted: self.shared.uncounted.load(Ordering::Relaxed),
+            reconnects: self.shared.reconnects.load(Ordering::Relaxed) + self.reopened,
+            readings: self.readings,
             ..Sent::default()
         };
         for (statement, name) in self.names.iter().flatten().enumerate() {

@@ -191,6 +191,19 @@ pub struct Outcomes {
     pub lost: u64,
 }
 
+impl Outcomes {
+    fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Committed => self.committed += 1,
+            Outcome::Failed | Outcome::Lost => {
+                self.failed += 1;
+                self.lost += u64::from(outcome == Outcome::Lost);
+            }
+            Outcome::Ignored | Outcome::Nothing => {}
+        }
+    }
+}
+
 /// Emptied slices that a shard keeps for its next ones, so that a new one is not allocated under its lock.
 const SPARES: usize = 2;
 
@@ -231,73 +244,43 @@ impl Shard {
 
     /// `due_inside` is whether the transaction is one of an open loop and was due in the window.
     fn add(&mut self, place: Place, due_inside: bool, sample: &Sample<'_>) {
+        self.outcomes.count(sample.outcome);
         let tally = match place {
             Place::Warmup => &mut self.warmup,
             Place::Drain => &mut self.drained,
-            Place::Slice(number) => {
-                if sample.outcome != Outcome::Nothing {
-                    self.last_end_ns = self.last_end_ns.max(Some(sample.end_ns));
-                }
-                let open = open_slice(&mut self.open, &mut self.spares, number);
-                if sample.outcome == Outcome::Committed {
-                    // What was due before the window may have waited in the warm-up, which is none of its business.
-                    if due_inside || sample.paced.is_none() {
-                        open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
-                    }
-                    if sample.paced.is_some() {
-                        self.service.record(sample.service_ns());
-                    }
-                    for &(statement, latency_ns) in sample.latencies {
-                        self.statements[usize::from(statement)].record(latency_ns);
-                    }
-                }
-                if let Some(paced) = sample.paced.filter(|paced| paced.slept) {
-                    self.lateness.record(paced.begun_ns.saturating_sub(sample.due_ns));
-                }
-                for &took_ns in sample.prepares {
-                    self.prepares.record(took_ns);
-                }
-                if let Connection::Reopened { took_ns } = sample.connection {
-                    self.reconnects.record(took_ns);
-                }
-                &mut open.tally
-            }
+            Place::Slice(number) => self.measure(number, due_inside, sample),
         };
-        match sample.outcome {
-            Outcome::Committed => {
-                self.outcomes.committed += 1;
-                tally.transactions += 1;
-                tally.statements += sample.statements;
-            }
-            Outcome::Failed | Outcome::Lost => {
-                let lost = u64::from(sample.outcome == Outcome::Lost);
-                self.outcomes.failed += 1;
-                self.outcomes.lost += lost;
-                tally.failed_transactions += 1;
-                tally.lost_transactions += lost;
-                tally.given_up_ns += sample.service_ns();
-            }
-            Outcome::Ignored => {
-                tally.ignored_transactions += 1;
-                tally.given_up_ns += sample.service_ns();
-            }
-            Outcome::Nothing => {}
+        count(tally, due_inside, sample);
+    }
+
+    /// Records what took how long inside the window, and gives the tally of its slice.
+    fn measure(&mut self, number: u64, due_inside: bool, sample: &Sample<'_>) -> &mut Tally {
+        if sample.outcome != Outcome::Nothing {
+            self.last_end_ns = self.last_end_ns.max(Some(sample.end_ns));
         }
-        tally.due_inside += u64::from(due_inside && sample.outcome != Outcome::Nothing);
-        match sample.connection {
-            Connection::Lost => tally.lost_connections += 1,
-            Connection::Reopened { .. } => tally.reconnects += 1,
-            Connection::Unchanged | Connection::Back => {}
-        }
-        if !sample.errors.is_empty() {
-            tally.failed_statements += sample.failed_statements;
-            tally.retries += u64::from(sample.retries);
-            for (key, message) in sample.errors {
-                tally.add_error(key, 1, message);
+        let open = open_slice(&mut self.open, &mut self.spares, number);
+        if sample.outcome == Outcome::Committed {
+            // What was due before the window may have waited in the warm-up, which is none of its business.
+            if due_inside || sample.paced.is_none() {
+                open.response.record(sample.end_ns.saturating_sub(sample.due_ns));
+            }
+            if sample.paced.is_some() {
+                self.service.record(sample.service_ns());
+            }
+            for &(statement, latency_ns) in sample.latencies {
+                self.statements[usize::from(statement)].record(latency_ns);
             }
         }
-        tally.prepares += sample.prepares.len() as u64;
-        tally.turned_to_text += u64::from(sample.turned_to_text);
+        if let Some(paced) = sample.paced.filter(|paced| paced.slept) {
+            self.lateness.record(paced.begun_ns.saturating_sub(sample.due_ns));
+        }
+        for &took_ns in sample.prepares {
+            self.prepares.record(took_ns);
+        }
+        if let Connection::Reopened { took_ns } = sample.connection {
+            self.reconnects.record(took_ns);
+        }
+        &mut open.tally
     }
 
     /// Takes one slice of a number below `before`. It neither allocates nor gives memory back, which the next sample
@@ -306,6 +289,40 @@ impl Shard {
         let index = self.open.iter().position(|open| open.number < before)?;
         Some(self.open.remove(index))
     }
+}
+
+fn count(tally: &mut Tally, due_inside: bool, sample: &Sample<'_>) {
+    match sample.outcome {
+        Outcome::Committed => {
+            tally.transactions += 1;
+            tally.statements += sample.statements;
+        }
+        Outcome::Failed | Outcome::Lost => {
+            tally.failed_transactions += 1;
+            tally.lost_transactions += u64::from(sample.outcome == Outcome::Lost);
+            tally.given_up_ns += sample.service_ns();
+        }
+        Outcome::Ignored => {
+            tally.ignored_transactions += 1;
+            tally.given_up_ns += sample.service_ns();
+        }
+        Outcome::Nothing => {}
+    }
+    tally.due_inside += u64::from(due_inside && sample.outcome != Outcome::Nothing);
+    match sample.connection {
+        Connection::Lost => tally.lost_connections += 1,
+        Connection::Reopened { .. } => tally.reconnects += 1,
+        Connection::Unchanged | Connection::Back => {}
+    }
+    if !sample.errors.is_empty() {
+        tally.failed_statements += sample.failed_statements;
+        tally.retries += u64::from(sample.retries);
+        for (key, message) in sample.errors {
+            tally.add_error(key, 1, message);
+        }
+    }
+    tally.prepares += sample.prepares.len() as u64;
+    tally.turned_to_text += u64::from(sample.turned_to_text);
 }
 
 /// The open slice of this number, which is the last one but around a boundary.

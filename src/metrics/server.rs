@@ -18,10 +18,12 @@ pub struct Sent {
     /// Statements by the counter of the server that counts them.
     pub by_counter: BTreeMap<&'static str, u64>,
     pub statements: u64,
-    /// Connections that broke, each of which may have taken a statement with it.
-    pub lost: u64,
+    /// Those that the server may not have counted: they went down with a connection, or were refused.
+    pub uncounted: u64,
     /// Attempts to connect again, which may send statements that are counted nowhere else.
     pub reconnects: u64,
+    /// Questions for the counters.
+    pub readings: u64,
 }
 
 /// The server's counters at one moment, by its own names.
@@ -138,7 +140,7 @@ impl Comparison {
             Some(Compared {
                 counter: counter.to_string(),
                 server: rise(counter)?,
-                least: least.saturating_sub(in_flight + end[1].lost - start[0].lost),
+                least: least.saturating_sub(in_flight + end[1].uncounted - start[0].uncounted),
                 most: ours(&end[1]) - ours(&start[0]) + in_flight + more,
             })
         };
@@ -150,18 +152,35 @@ impl Comparison {
         }
         if start[0].reconnects == end[1].reconnects {
             // Connections that are done say goodbye, which counts as a statement, and so do the readings themselves.
-            rows.extend(row(counting.all, &|sent| sent.statements, in_flight + READINGS));
+            rows.extend(row(counting.all, &|sent| sent.statements + sent.readings, in_flight));
         }
         Ok(Comparison { rows, sent: end[1].statements - start[0].statements })
     }
 }
 
-/// Statements of the connection that reads the counters, between the first reading and the last: that one, one more if its
-/// connection had been closed and was opened again.
-const READINGS: u64 = 2;
+/// The counter of seconds since the server was started.
+const UPTIME: &str = "Uptime";
+/// By how much it may rise otherwise than the time between two readings: it has whole seconds, and follows a clock that
+/// others may set.
+const UPTIME_TOLERANCE_S: f64 = 2.0;
 
-/// What rose by how much, or which counter fell.
+/// Why two readings are not of one life of one server, if so: behind a proxy another one may answer.
+fn another_life(before: &Reading, after: &Reading) -> Option<String> {
+    let rise_s = *after.counters.get(UPTIME)? as f64 - *before.counters.get(UPTIME)? as f64;
+    let since_s = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e9;
+    let least_s = since_s(before.answered_ns, after.asked_ns) - UPTIME_TOLERANCE_S;
+    let most_s = since_s(before.asked_ns, after.answered_ns) + UPTIME_TOLERANCE_S;
+    (!(least_s..=most_s).contains(&rise_s)).then(|| {
+        format!(
+            "its Uptime changed by {rise_s:.0} s in {:.1} s, so it was restarted, or another server answered",
+            since_s(before.answered_ns, after.answered_ns)
+        )
+    })
+}
+
+/// What rose by how much, or why that is not known.
 pub fn rises_between(before: &Reading, after: &Reading) -> Result<BTreeMap<String, u64>, String> {
+    another_life(before, after).map_or(Ok(()), Err)?;
     let mut rises = BTreeMap::new();
     for (name, &value) in &after.counters {
         // A counter that appears only once it counts was 0.
@@ -169,9 +188,7 @@ pub fn rises_between(before: &Reading, after: &Reading) -> Result<BTreeMap<Strin
             Some(0) => {}
             Some(rise) => drop(rises.insert(name.clone(), rise)),
             None => {
-                return Err(format!(
-                    "{name} went back, so they were reset (FLUSH STATUS), or the server was restarted"
-                ));
+                return Err(format!("{name} went back, so they were reset (FLUSH STATUS)"));
             }
         }
     }
@@ -208,7 +225,13 @@ mod tests {
     }
 
     fn sent(selects: u64, lost: u64) -> Sent {
-        Sent { by_counter: [(SELECT, selects)].into(), statements: selects, lost, reconnects: lost }
+        Sent {
+            by_counter: [(SELECT, selects)].into(),
+            statements: selects,
+            uncounted: lost,
+            reconnects: lost,
+            readings: 0,
+        }
     }
 
     fn compared(first: Reading, last: Reading) -> Comparison {
@@ -253,6 +276,32 @@ mod tests {
     }
 
     #[test]
+    fn the_questions_for_the_counters_are_ours() {
+        let with = |readings: u64| Sent { readings, ..sent(0, 0) };
+        let at = |readings: u64, questions: u64| Reading {
+            sent: [with(readings - 1), with(readings)],
+            ..reading(&[(SELECT, 0), ("Questions", questions)])
+        };
+        let last = |questions: u64| compared(at(1, 100), at(31, 100 + questions)).rows.remove(1);
+        assert_eq!((last(30).others(), last(30).missing()), (0, 0));
+        assert!(last(32 + 2 * COUNTING.in_flight).others() > 0);
+    }
+
+    #[test]
+    fn two_servers_and_two_lives_of_one_are_not_subtracted() {
+        let at = |time_s: u64, uptime_s: u64| {
+            let (asked_ns, answered_ns) = (time_s * 1_000_000_000, time_s * 1_000_000_000 + 500_000_000);
+            Reading { asked_ns, answered_ns, ..reading(&[("Uptime", uptime_s), (SELECT, uptime_s)]) }
+        };
+        for (uptime_s, is_same) in [(510, true), (512, true), (508, true), (507, false), (514, false), (3, false)] {
+            let rises = rises_between(&at(0, 500), &at(10, uptime_s));
+            assert_eq!(rises.is_ok(), is_same, "{uptime_s}: {rises:?}");
+        }
+        let reason = rises_between(&at(0, 500), &at(10, 9000)).unwrap_err();
+        assert!(reason.starts_with("its Uptime changed by 8500 s in 10.0 s"), "{reason}");
+    }
+
+    #[test]
     fn a_server_without_such_a_counter_is_not_compared() {
         let reading = Reading { sent: [sent(0, 0), sent(1, 0)], ..reading(&[("Uptime", 1)]) };
         let Counters::Known(rises) = Counters::between(&reading, &reading, Ok(COUNTING)) else { panic!() };
@@ -278,7 +327,7 @@ mod tests {
                 on_its_way[connection] = !on_its_way[connection];
                 if !on_its_way[connection] {
                     // One in ten goes down with its connection.
-                    if chance == 0 { ours.lost += 1 } else { server += 1 }
+                    if chance == 0 { ours.uncounted += 1 } else { server += 1 }
                 } else {
                     ours.statements += 1;
                     *ours.by_counter.get_mut(SELECT).unwrap() += 1;

@@ -12,6 +12,9 @@ use super::figures::grouped;
 use super::text::paragraph;
 use crate::metrics::server::{self, Compared, Counters, DigestRise, Rises, Step};
 
+/// Width of the bounds, as a share of what was sent, above which to lie between them says nothing.
+const MOST_UNCERTAIN: f64 = 0.1;
+
 /// What the server's counters rose by from just after the window's start to just after its end, for all that the server
 /// did, with what was in flight at those moments.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -154,18 +157,22 @@ impl Comparison {
 
     fn agreement(&self, elapsed_s: f64) -> String {
         let counted = self.statements.iter().filter(|row| row.server > 0);
-        let rates = counted.filter_map(|row| {
+        let counts = counted.filter_map(|row| {
             let kind = row.counter.strip_prefix("Com_")?;
-            Some(format!("{} {kind}s/s", grouped(row.server as f64 / elapsed_s, 0)))
+            Some(format!("{} {kind}{}", whole(row.server), if row.server == 1 { "" } else { "s" }))
         });
-        let rates = rates.collect::<Vec<_>>().join(", ");
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        if self.uncertainty > MOST_UNCERTAIN {
+            return format!("Too few statements were sent to hold its count against: {counts} in {elapsed_s:.1} s");
+        }
         // Rounded up, so that it promises nothing.
         let percent = (1e4 * self.uncertainty).ceil() / 1e2;
         let others = match self.statements.iter().map(ComparedCount::others).max() {
             None | Some(0) => String::new(),
             Some(others) => format!(", and {} statements of others", whole(others)),
         };
-        format!("The server counted the same (within {percent} %): {rates}{others}")
+        // Rates would be others than those of the window, which neither reading meets exactly.
+        format!("The server counted the same (within {percent} %): {counts} in {elapsed_s:.1} s{others}")
     }
 }
 
@@ -231,6 +238,17 @@ mod tests {
         ]);
         insta::assert_snapshot!(text(&agreed));
         assert_eq!(agreed.finding(), None);
+    }
+
+    #[test]
+    fn a_few_statements_show_no_agreement() {
+        let mut few = server(&[("Com_select", 3, 0, 11)]);
+        few.comparison.as_mut().unwrap().uncertainty = 2.2;
+        assert_eq!(
+            text(&few).trim(),
+            "Server:\n    Too few statements were sent to hold its count against: 3 selects in 10.0 s"
+        );
+        assert_eq!(few.finding(), None);
     }
 
     #[test]

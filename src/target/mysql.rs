@@ -115,7 +115,7 @@ const LEVELS: [&str; 4] = ["pending", "current", "_avg", "_max"];
 
 fn is_counter(name: &str) -> bool {
     let begins = COUNTERS.iter().any(|beginning| name.starts_with(beginning));
-    begins && !LEVELS.iter().any(|part| name.contains(part))
+    (begins || name == "Uptime") && !LEVELS.iter().any(|part| name.contains(part))
 }
 
 /// Executing a prepared statement counts as its kind, too, and once more if its table was closed or changed since it was
@@ -297,13 +297,10 @@ impl Control for MySqlControl<'_> {
                 _ => None,
             })
             .collect();
-        // Whether `preferred` came to anything is for the server to say; the other modes leave no question.
+        // Whether `preferred` came to anything; the other modes leave no question. The server is not asked, since behind a
+        // proxy it knows of another connection.
         if self.ssl_mode == SslMode::Preferred {
-            let status = self.rows("SHOW SESSION STATUS LIKE 'Ssl_cipher'")?;
-            variables.extend(status.into_iter().filter_map(|row| match <[Option<String>; 2]>::try_from(row) {
-                Ok([Some(name), Some(value)]) => Some((name, value)),
-                _ => None,
-            }));
+            variables.push(("Ssl_cipher".into(), self.connection.encryption().unwrap_or_default()));
         }
         variables.sort();
         let mut facts = Facts { version: String::new(), variables };
@@ -343,8 +340,8 @@ impl Control for MySqlControl<'_> {
     }
 
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
-        let ssl_mode = self.ssl_mode;
-        check::of_server(self, facts, demand, ssl_mode)
+        let (ssl_mode, encryption) = (self.ssl_mode, self.connection.encryption());
+        check::of_server(self, facts, demand, ssl_mode, encryption)
     }
 
     fn refusals(&self, facts: &Facts, plan: &Plan) -> Vec<Check> {

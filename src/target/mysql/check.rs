@@ -55,8 +55,8 @@ struct Server {
     facts: Facts,
     variables: BTreeMap<String, String>,
     status: BTreeMap<String, String>,
-    /// Empty where the session is not encrypted.
-    cipher: Option<String>,
+    /// How this program's own connection is encrypted, if it is.
+    encryption: Option<String>,
     /// Connections of this user, with the one that asked.
     users_connections: Option<u64>,
     /// Those of [`HOURLY`] that the account has; `None` where not known.
@@ -83,13 +83,12 @@ fn pairs(rows: Rows) -> BTreeMap<String, String> {
 }
 
 impl Server {
-    fn ask(control: &mut dyn Control, facts: &Facts, plan: &Plan) -> Result<Server, Fault> {
+    fn ask(control: &mut dyn Control, facts: &Facts, plan: &Plan, encryption: Option<String>) -> Result<Server, Fault> {
         let mut shown = |what: &str, names: &[&str]| {
             rows_if_allowed(control, &format!("SHOW {what} WHERE Variable_name IN ({})", quoted(names))).map(pairs)
         };
         let variables = shown("SESSION VARIABLES", &VARIABLES)?;
         let status = shown("GLOBAL STATUS", &STATUS)?;
-        let cipher = shown("SESSION STATUS", &["Ssl_cipher"])?.remove("Ssl_cipher");
         let mut cell = |sql: &str| -> Result<Option<String>, Fault> {
             Ok(rows_if_allowed(control, sql)?.into_iter().flatten().next().flatten())
         };
@@ -100,7 +99,7 @@ impl Server {
             facts: facts.clone(),
             variables,
             status,
-            cipher,
+            encryption,
             users_connections: users_connections.and_then(|count| count.parse().ok()),
             hourly: account.as_deref().map(hourly_limits),
             tables: stored(control, plan)?,
@@ -179,8 +178,9 @@ pub(super) fn of_server(
     facts: &Facts,
     demand: &Demand<'_>,
     ssl_mode: SslMode,
+    encryption: Option<String>,
 ) -> Result<Vec<Check>, Fault> {
-    let server = Server::ask(control, facts, demand.plan)?;
+    let server = Server::ask(control, facts, demand.plan, encryption)?;
     Ok(judge(&server, demand, ssl_mode))
 }
 
@@ -203,7 +203,7 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
         query_cache(server),
         logging(server),
         performance_schema(server),
-        tls(server, ssl_mode),
+        Some(tls(server, ssl_mode)),
         not_known(server),
     ];
     checks.into_iter().flatten().collect()
@@ -271,9 +271,9 @@ fn connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let found = format!("{needed} connections are needed; max_connections is {limit}, others have {others}");
     let advice = format!(
         "raise max_connections to {} or use fewer --threads; only a proxy that shares connections takes more",
-        needed + others
+        needed.saturating_add(others)
     );
-    Some(Check::held(needed + others <= limit, Level::Fatal, "max-connections", found, advice))
+    Some(Check::held(needed.saturating_add(others) <= limit, Level::Fatal, "max-connections", found, advice))
 }
 
 fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -281,8 +281,9 @@ fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let others = server.users_connections.map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
     let found = format!("this user may have {} and has {others}; {needed} are needed", counted(limit, "connection"));
-    let advice = format!("raise max_user_connections, the server's or the account's, to {}", needed + others);
-    Some(Check::held(needed + others <= limit, Level::Fatal, "max-user-connections", found, advice))
+    let advice =
+        format!("raise max_user_connections, the server's or the account's, to {}", needed.saturating_add(others));
+    Some(Check::held(needed.saturating_add(others) <= limit, Level::Fatal, "max-user-connections", found, advice))
 }
 
 fn hourly(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -325,13 +326,16 @@ fn prepared_statements(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let in_use = server.number("Prepared_stmt_count").unwrap_or(0);
     prepared_replaced(&server.facts, demand).or_else(|| {
         let found = format!("up to {needed} prepared statements are needed; the server allows {limit}");
-        Some(match needed + in_use <= limit {
+        Some(match needed.saturating_add(in_use) <= limit {
             true => Check::ok(CODE, found),
             false => Check::new(
                 Level::Warning,
                 CODE,
                 format!("{found}, others hold {in_use}"),
-                format!("raise max_prepared_stmt_count to {}, or statements may fail with error 1461", needed + in_use),
+                format!(
+                    "raise max_prepared_stmt_count to {}, or statements may fail with error 1461",
+                    needed.saturating_add(in_use)
+                ),
             ),
         })
     })
@@ -354,10 +358,10 @@ fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let cache = server.limit("table_open_cache")?;
     let parts = match server.variable("version").is_some_and(|version| version.contains("MariaDB")) {
         true => 1,
-        false => server.limit("table_open_cache_instances").unwrap_or(1),
+        false => server.limit("table_open_cache_instances").unwrap_or(1).max(1),
     };
     let (tables, threads) = (demand.tables(), u64::from(demand.threads));
-    let needed = (tables + threads.div_ceil(parts)) * parts;
+    let needed = (tables + threads.div_ceil(parts)).saturating_mul(parts);
     let in_parts = if parts > 1 { format!(" in {parts} parts") } else { String::new() };
     let (of_tables, of_threads) = (counted(tables, "table"), counted(threads, "thread"));
     let found = format!("{of_tables} and {of_threads} need about {needed} open tables");
@@ -384,7 +388,8 @@ fn open_files(server: &Server, demand: &Demand<'_>) -> Option<Check> {
 fn memory(server: &Server) -> Option<Check> {
     const CODE: &str = "buffer-pool";
     let pool = server.limit("innodb_buffer_pool_size")?;
-    let data: u64 = server.tables.iter().filter(|table| is_innodb(&table.engine)).map(|table| table.bytes).sum();
+    let in_innodb = server.tables.iter().filter(|table| is_innodb(&table.engine));
+    let data = in_innodb.fold(0, |data: u64, table| data.saturating_add(table.bytes));
     if data == 0 {
         return None;
     }
@@ -490,14 +495,13 @@ fn performance_schema(server: &Server) -> Option<Check> {
 
 const TLS: &str = "tls";
 
-fn tls(server: &Server, mode: SslMode) -> Option<Check> {
-    let cipher = server.cipher.as_deref()?;
+fn tls(server: &Server, mode: SslMode) -> Check {
     let asked = format!("--ssl-mode is {}", mode.name());
-    Some(match (cipher, mode) {
-        ("", SslMode::Disabled) => Check::ok(TLS, format!("connections are not encrypted; {asked}")),
-        ("", _) => unencrypted(mode),
-        (cipher, _) => Check::ok(TLS, format!("connections are encrypted by {cipher}; {asked}")),
-    })
+    match (&server.encryption, mode) {
+        (None, SslMode::Disabled) => Check::ok(TLS, format!("connections are not encrypted; {asked}")),
+        (None, _) => unencrypted(mode),
+        (Some(encryption), _) => Check::ok(TLS, format!("connections are encrypted by {encryption}; {asked}")),
+    }
 }
 
 fn unencrypted(mode: SslMode) -> Check {
@@ -587,7 +591,7 @@ mod tests {
             facts: Facts { version: "MariaDB 10.11.14".into(), variables: answers.into_iter().map(owned).collect() },
             variables: BTreeMap::new(),
             status: status.into_iter().map(owned).collect(),
-            cipher: Some(String::new()),
+            encryption: None,
             users_connections: Some(1),
             hourly: Some(BTreeMap::new()),
             tables: vec![Stored { wanted_engine: Some("innodb".into()), engine: "InnoDB".into(), bytes: 90 << 20 }; 10],
@@ -764,11 +768,12 @@ mod tests {
 
     #[test]
     fn encryption_that_was_asked_for_and_not_given_is_told() {
-        let with =
-            |cipher: &str, mode| tls(&Server { cipher: Some(cipher.into()), ..Server::default() }, mode).unwrap();
-        assert_eq!(with("", SslMode::Disabled).level, Level::Ok);
-        assert_eq!(with("", SslMode::Preferred).level, Level::Warning);
-        let encrypted = with("TLS_AES_128_GCM_SHA256", SslMode::Required);
+        let with = |encryption: Option<&str>, mode| {
+            tls(&Server { encryption: encryption.map(str::to_string), ..Server::default() }, mode)
+        };
+        assert_eq!(with(None, SslMode::Disabled).level, Level::Ok);
+        assert_eq!(with(None, SslMode::Preferred).level, Level::Warning);
+        let encrypted = with(Some("TLSv1.3 TLS_AES_128_GCM_SHA256"), SslMode::Required);
         assert_eq!(encrypted.level, Level::Ok);
         assert!(encrypted.message.contains("TLS_AES_128_GCM_SHA256"), "{encrypted}");
     }
