@@ -52,6 +52,20 @@ fn check(url: &str, arguments: &[&str]) -> Said {
     said
 }
 
+#[test]
+fn a_user_who_may_not_send_the_statements_is_told_before_the_run() {
+    for server in servers(&[]) {
+        prepare(&server);
+        server.sql("CREATE USER reader@'%' IDENTIFIED BY 'reader'; GRANT SELECT ON sbtest.* TO reader@'%'");
+        let url = server.url().replace("sysbench:sysbench", "reader:reader");
+        let said = check(&url, &[&["--mode", "read-write"], &SMALL[..]].concat());
+        said.says("privileges", "fatal", "denied to user 'reader'");
+        assert_eq!(said.code, Some(1), "{}", said.text);
+        let said = check(&url, &[&["--mode", "read-only"], &SMALL[..]].concat());
+        assert!(!said.checks.contains_key("privileges") && said.code == Some(0), "{}", said.text);
+    }
+}
+
 /// Holds the verdict of a check against what a run of the same options then does.
 #[track_caller]
 fn a_run_agrees(server: &Server, arguments: &[&str]) -> Said {

@@ -137,6 +137,31 @@ fn prepare_ends_with_what_it_made_and_where() {
 }
 
 #[test]
+fn a_report_of_a_run_is_replaced_by_nothing_but_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.json").display().to_string();
+    let run = ["run", "--url", "simulated:", "--events", "10", "--json", &file];
+    succeed(&run);
+    for command in [
+        &["check", "--url", "simulated:", "--json", &file][..],
+        &["report", "--format", "csv", "--output", &file, &file],
+        &["compare", &file, &file, "--json", &file],
+    ] {
+        let message = fail(2, command);
+        assert!(message.contains("holds the report of a run"), "{command:?}: {message}");
+    }
+    succeed(&["report", &file]);
+    succeed(&run);
+}
+
+#[test]
+fn parts_of_an_address_say_that_they_stand_in_place_of_the_environments() {
+    let mut command = oltpbench(&["check", "--port", "1", "--host", "127.0.0.1"]);
+    let output = command.env("OLTPBENCH_URL", "simulated:").output().unwrap();
+    assert!(text(&output.stderr).contains("OLTPBENCH_URL is not used"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn every_built_in_workload_is_a_mode() {
     let help = succeed(&["run", "--help"]);
     let refusal = fail(2, &["run", "--mode", "nonsense"]);

@@ -484,7 +484,10 @@ fn a_finding_that_is_not_wanted_makes_the_exit_code_3() {
     assert_eq!(output.status.code(), Some(3));
     assert!(run["confidence"]["tps"].is_null() && number(&run, "confidence.needs_s") >= 2.0);
     let (said, shown) = (text(&output.stderr), text(&output.stdout));
-    assert!(said.contains("do not tell how far its figures can be trusted (--fail-on too-short)"), "{said}");
+    assert!(
+        said.contains("do not tell how far figures without an interval can be trusted (--fail-on too-short)"),
+        "{said}"
+    );
     assert!(shown.contains("[too-short]") && shown.contains(" (no interval)"), "{shown}");
     assert_eq!(fail_on("no-transactions").1.status.code(), Some(0));
     let unknown =

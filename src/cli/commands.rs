@@ -265,7 +265,7 @@ pub(super) fn check(choice: &Choice, matches: &ArgMatches, interrupted: &AtomicB
     let address = address(matches, args.statement_timeout)?;
     refuse_validation(&args, &address)?;
     let plan = compile(choice, matches, threads)?;
-    let json = args.json.as_deref().map(JsonFile::at).transpose()?;
+    let json = args.json.as_deref().map(super::file_beside_runs).transpose()?;
     let demand = Demand { plan: &plan, threads, protocol: wanted_protocol(args.db_ps_mode, &plan) };
     let shared = || Arc::clone(&plan);
     let (facts, checks) = match &address {

@@ -9,7 +9,6 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 use super::{CliError, published};
 use crate::compare::{self, CompareError, Comparison, Options};
-use crate::report::JsonFile;
 
 /// A regression of --fail-on-regression is shown.
 const REGRESSION: u8 = 4;
@@ -87,7 +86,7 @@ pub(super) fn run(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         return published::compare(&paths, published::name(matches, "published"));
     }
     let regression = matches.get_one::<f64>("fail-on-regression").copied();
-    let json = matches.get_one::<PathBuf>("json").map(|path| JsonFile::at(path)).transpose()?;
+    let json = matches.get_one::<PathBuf>("json").map(|path| super::file_beside_runs(path)).transpose()?;
     let comparison = compare::compare(&paths, Options { force: matches.get_flag("force"), regression })?;
     super::show(comparison.text().trim_end());
     json.map_or(Ok(()), |json| json.write(&comparison))?;

@@ -31,8 +31,8 @@ use clap::error::{ContextKind, ErrorKind};
 use clap::{Arg, Args, Command};
 
 use crate::engine::EngineError;
-use crate::report::ReportError;
 use crate::report::text::printable;
+use crate::report::{JsonFile, ReportError, saved};
 use options::{Choice, GridArgs, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
 
 /// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 4 a regression, 130 interrupted (as a
@@ -114,6 +114,17 @@ fn one_line(text: &str) -> String {
 fn say(message: &str, code: u8) -> ExitCode {
     show_error(format!("error: {}", without_passwords(&printable(message))));
     ExitCode::from(code)
+}
+
+/// A file for what is no report of a run; it must not take the place of one.
+fn file_beside_runs(path: &std::path::Path) -> Result<JsonFile, CliError> {
+    if saved::read(path).is_ok_and(|_| path.is_file()) {
+        let path = path.display();
+        return Err(CliError::usage(format!(
+            "{path} holds the report of a run, which would be lost; give another file"
+        )));
+    }
+    Ok(JsonFile::at(path)?)
 }
 
 /// Hides what stands between a `:` and an `@` of one word, as the password of a URL does: a message, or the name of a run,
@@ -273,8 +284,8 @@ Each workload has its own options: oltpbench run --mode insert --help";
 const CHECK_EXAMPLE: &str = "Example:
   oltpbench check --mode read-write --threads 500 --url mysql://user@10.0.0.5/db
 
-It takes the options of the run that it is for, but those of an experiment, looks
-at this machine, the server and the tables, and changes nothing.
+It takes the options of the run that it is for, but those of an experiment,
+looks at this machine, the server and the tables, and changes nothing.
 Exit code 1 says that the run would fail.";
 
 const PREPARE_EXAMPLE: &str = "Examples:

@@ -271,6 +271,11 @@ impl TargetArgs {
             return Ok((parsed(url)?, false));
         }
         if by_parts {
+            if variable("OLTPBENCH_URL")?.is_some() {
+                super::show_error(
+                    "Note: OLTPBENCH_URL is not used, since parts of an address are given; what is not among them is its default.",
+                );
+            }
             return Ok((TargetAddress::MySql(Box::new(self.mysql_parts()?)), false));
         }
         match variable("OLTPBENCH_URL")? {
@@ -1139,7 +1144,11 @@ pub(super) fn advice(args: &[String], error: &clap::Error) -> String {
         !before.starts_with("--") && (Workload::builtin_source(arg).is_some() || is_mode())
     });
     match alone {
-        Some(pair) => format!("a workload is given by name: oltpbench run --workload {}", pair[1]),
+        Some(pair) => {
+            let commands = ["prepare", "prewarm", "check", "run", "cleanup"];
+            let command = args.iter().find(|arg| commands.contains(&arg.as_str())).map_or("run", String::as_str);
+            format!("a workload is given by name: oltpbench {command} --workload {}", pair[1])
+        }
         None => String::new(),
     }
 }

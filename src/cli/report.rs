@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::CliError;
 use crate::report::saved::{self, Saved};
-use crate::report::{JsonFile, RunReport, csv, hlog, html, list, markdown, text};
+use crate::report::{RunReport, csv, hlog, html, list, markdown, text};
 
 const EXAMPLE: &str = "Examples:
   oltpbench report run.json
@@ -76,7 +76,7 @@ pub(super) fn report(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         return Ok(ExitCode::SUCCESS);
     }
     let args = ReportArgs::from_arg_matches(matches).map_err(CliError::Clap)?;
-    let output = args.output.as_deref().map(JsonFile::at).transpose()?;
+    let output = args.output.as_deref().map(super::file_beside_runs).transpose()?;
     let shown = shown(args.format, &read(&args.files)?)?;
     match output {
         Some(file) => file.write_text(&shown)?,

@@ -399,7 +399,7 @@ fn refuse_existing(control: &mut dyn Control, dialect: Dialect, plan: &Plan) -> 
     match found.first() {
         None => Ok(()),
         Some(name) => Err(EngineError::Tables(format!(
-            "table {name} exists already ({} of {} tables); run `oltpbench cleanup` first if its data may go, or `oltpbench run` to use it",
+            "table {name} exists already ({} of {} tables); run `oltpbench cleanup` first if its data may go, or go on to `oltpbench run` if prepare was not interrupted",
             found.len(),
             all.len()
         ))),

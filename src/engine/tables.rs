@@ -13,7 +13,7 @@ use crate::workload::plan::{ColumnType, Key, Plan, TableSet};
 const TABLES_PER_QUERY: usize = 100;
 const CODE: &str = "tables";
 /// How tables are made anew. prepare and cleanup have to be told which, as the run was.
-const ANEW: &str = "`oltpbench cleanup` and `oltpbench prepare` with this run's --mode, --tables and --table-size (bulk_insert: --threads) make them anew";
+const ANEW: &str = "`oltpbench cleanup` and `oltpbench prepare` with this run's --mode or --workload and its options of tables (bulk_insert: --threads) make them anew";
 
 /// One table of a set.
 #[derive(Clone, Copy)]
@@ -212,7 +212,7 @@ pub(super) fn wrong_ids(table: &Table<'_>, first: Option<&str>, last: Option<&st
             Level::Fatal,
             CODE,
             format!("{} holds {}, but must be empty", table.name(), range(found)),
-            format!("a run has filled its tables; {ANEW}"),
+            format!("a run of this workload begins with empty tables; {ANEW}"),
         ));
     }
     let wanted = range(wanted);
@@ -309,7 +309,7 @@ mod tests {
         let (filled, empty) = (settings("oltp_read_only"), settings("bulk_insert"));
         let advice = |plan: &Plan, ids: [Option<&str>; 2]| {
             let check = wrong_ids(&tables(plan)[0], ids[0], ids[1]).unwrap();
-            assert!(check.advice.contains("--mode, --tables and --table-size"), "{check}");
+            assert!(check.advice.contains("--mode or --workload and its options of tables"), "{check}");
             check.advice.split("; ").last().unwrap().split("`oltpbench").next().unwrap().to_string()
         };
         assert_eq!(advice(&filled, [None, None]), "if prepare was interrupted, ");

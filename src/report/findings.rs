@@ -189,7 +189,11 @@ fn too_short(report: &RunReport) -> Option<Finding> {
             "{:.1} s of this run do not tell how far figures without an interval can be trusted",
             report.totals.elapsed_s
         ),
-        format!("measure for at least {} s (--time) for intervals of confidence", grouped(needs_s.ceil(), 0)),
+        format!(
+            "measure for at least {} s ({}) for intervals of confidence",
+            grouped(needs_s.ceil(), 0),
+            if report.spec.events.is_some() { "more --events" } else { "--time" }
+        ),
     ))
 }
 
@@ -326,8 +330,9 @@ fn cut_off(report: &RunReport) -> Option<Finding> {
     Some(Finding::new(
         "latency-cut-off",
         format!(
-            "the latencies cover {:.0} % of the connections' time; the rest went into transactions that had not ended when the window closed. By Little's law the mean is {:.1} ms, not {:.1} ms",
+            "the latencies cover {:.0} % of the connections' time{}; the rest went into transactions that had not ended when the window closed. By Little's law the mean is {:.1} ms, not {:.1} ms",
             100.0 * in_latencies_s / available_s,
+            if counts.given_up_s > 0.0 { ", without that of transactions that were given up" } else { "" },
             1e3 * available_s / response.count as f64,
             response.mean / 1e3
         ),

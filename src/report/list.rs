@@ -38,8 +38,8 @@ pub fn list(runs: &[Saved]) -> String {
 
 fn rows(run: &Saved) -> Vec<Row> {
     let report = &run.report;
-    // Without parts of a second, which the file has.
-    let started = report.started_at.split('.').next().unwrap_or_default().trim_end_matches('Z').replace('T', " ");
+    // Without parts of a second, which the file has, and with the Z of UTC.
+    let started = report.started_at.split('.').next().unwrap_or_default().trim_end_matches('Z').replace('T', " ") + "Z";
     let target = report.cell.as_ref().map_or(&report.target.url, |cell| &cell.target);
     let mut rows = vec![
         ("name", report.name.clone().unwrap_or_default()),

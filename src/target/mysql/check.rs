@@ -55,6 +55,8 @@ struct Server {
     facts: Facts,
     variables: BTreeMap<String, String>,
     status: BTreeMap<String, String>,
+    /// What the server says of the first of the plan's statements that this user may not send.
+    denied: Option<String>,
     /// How this program's own connection is encrypted, if it is.
     encryption: Option<String>,
     /// Connections of this user, with the one that asked.
@@ -96,6 +98,7 @@ impl Server {
             cell("SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1)")?;
         let account = cell("SHOW CREATE USER CURRENT_USER()")?;
         Ok(Server {
+            denied: denied(control, plan)?,
             facts: facts.clone(),
             variables,
             status,
@@ -126,6 +129,22 @@ impl Server {
 
 fn is_on(value: &str) -> bool {
     matches!(value, "ON" | "1")
+}
+
+/// EXPLAIN changes nothing, and takes the rights of the statement that it explains. What it cannot explain is not looked at.
+fn denied(control: &mut dyn Control, plan: &Plan) -> Result<Option<String>, Fault> {
+    for statement in &plan.statements {
+        match control.rows(&format!("EXPLAIN {}", statement.sql[0].replace('?', "0"))) {
+            // To a table, or to a column of it.
+            Err(fault) if matches!(fault.code, 1142 | 1143) => return Ok(Some(fault.message)),
+            Err(fault) if matches!(fault.class, FaultClass::ConnectionLost | FaultClass::Interrupted) => {
+                return Err(fault);
+            }
+            // Such as of a table that is missing, or of a write to a server that is read-only, which are told by themselves.
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// The plan's tables as far as they are there.
@@ -190,6 +209,7 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
     let checks = [
         engines(server),
         read_only(&server.facts, demand.plan),
+        privileges(server),
         connections(server, demand),
         users_connections(server, demand),
         hourly(server, demand),
@@ -263,6 +283,16 @@ fn autocommit(server: &Server, plan: &Plan) -> Option<Check> {
     Some(Check::new(level, "autocommit", message, advice))
 }
 
+fn privileges(server: &Server) -> Option<Check> {
+    let denied = server.denied.as_deref()?;
+    Some(Check::new(
+        Level::Fatal,
+        "privileges",
+        format!("this user may not send all of the workload's statements: {denied}"),
+        "grant it SELECT, INSERT, UPDATE and DELETE on the database",
+    ))
+}
+
 fn connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let limit = server.limit("max_connections")?;
     // The one that asked will be gone.
@@ -273,7 +303,20 @@ fn connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
         "raise max_connections to {} or use fewer --threads; only a proxy that shares connections takes more",
         needed.saturating_add(others)
     );
-    Some(Check::held(needed.saturating_add(others) <= limit, Level::Fatal, "max-connections", found, advice))
+    Some(enough_connections("max-connections", demand, others, limit, found, advice))
+}
+
+/// Too few for the threads end a run; too few for what it asks beside them cost the server's counters.
+fn enough_connections(
+    code: &'static str,
+    demand: &Demand<'_>,
+    others: u64,
+    limit: u64,
+    found: String,
+    advice: String,
+) -> Check {
+    let level = if u64::from(demand.threads).saturating_add(others) > limit { Level::Fatal } else { Level::Warning };
+    Check::held(demand.connections().saturating_add(others) <= limit, level, code, found, advice)
 }
 
 fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -283,7 +326,7 @@ fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let found = format!("this user may have {} and has {others}; {needed} are needed", counted(limit, "connection"));
     let advice =
         format!("raise max_user_connections, the server's or the account's, to {}", needed.saturating_add(others));
-    Some(Check::held(needed.saturating_add(others) <= limit, Level::Fatal, "max-user-connections", found, advice))
+    Some(enough_connections("max-user-connections", demand, others, limit, found, advice))
 }
 
 fn hourly(server: &Server, demand: &Demand<'_>) -> Option<Check> {
@@ -591,6 +634,7 @@ mod tests {
             facts: Facts { version: "MariaDB 10.11.14".into(), variables: answers.into_iter().map(owned).collect() },
             variables: BTreeMap::new(),
             status: status.into_iter().map(owned).collect(),
+            denied: None,
             encryption: None,
             users_connections: Some(1),
             hourly: Some(BTreeMap::new()),
@@ -638,9 +682,11 @@ mod tests {
             (&[("read_only", Some("ON"))][..], Fatal, "read-only", "read_only is on", "primary's address"),
             (&[("innodb_read_only", Some("ON"))], Fatal, "read-only", "innodb_read_only", ""),
             (&[("tx_read_only", Some("ON"))], Fatal, "read-only", "sessions are read-only (tx_read_only", "--init-sql"),
-            (&[("max_connections", Some("101"))], Fatal, "max-connections", "102 connections", "to 102"),
-            (&[("Threads_connected", Some("51"))], Fatal, "max-connections", "is 151, others have 50", "to 152"),
-            (&[("max_user_connections", Some("101"))], Fatal, "max-user-connections", "may have 101", "to 102"),
+            (&[("max_connections", Some("99"))], Fatal, "max-connections", "102 connections", "to 102"),
+            (&[("max_connections", Some("101"))], Warning, "max-connections", "102 connections", "to 102"),
+            (&[("Threads_connected", Some("53"))], Fatal, "max-connections", "is 151, others have 52", "to 154"),
+            (&[("Threads_connected", Some("51"))], Warning, "max-connections", "is 151, others have 50", "to 152"),
+            (&[("max_user_connections", Some("99"))], Fatal, "max-user-connections", "may have 99", "to 102"),
             (&[("max_prepared_stmt_count", Some("8999"))], Warning, "prepared-replaced-by-text", "9000", "to 9000"),
             (&[("Prepared_stmt_count", Some("7383"))], Warning, "prepared-statements", "hold 7383", "to 16383"),
             (&[("table_open_cache", Some("109"))], Warning, "table-open-cache", "is 109", "to 110"),
