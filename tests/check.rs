@@ -182,7 +182,7 @@ fn encryption_is_told_as_it_came_to_be() {
         match server.version().contains("MariaDB") {
             // This one is started without a certificate.
             true => said.says("tls", "warning", "not encrypted although --ssl-mode is preferred"),
-            false => said.says("tls", "ok", "encrypted by TLSv1"),
+            false => said.says("tls", "ok", "encrypted by TLSv1.3 TLS_"),
         }
     }
 }

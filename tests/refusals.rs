@@ -3,6 +3,7 @@
 
 mod support;
 
+use support::null_server::{Behaviour, NullServer};
 use support::program::{fail, oltpbench, report, report_of, succeed};
 use support::server::Server;
 
@@ -60,6 +61,21 @@ fn encryption_that_was_preferred_and_not_to_be_had_is_a_finding() {
         let findings = report["findings"].as_array().unwrap();
         assert_eq!(findings.iter().any(|finding| finding["code"] == "tls"), told, "{mode}: {findings:?}");
     }
+}
+
+#[test]
+fn encryption_is_that_of_the_own_connection_and_not_what_the_server_says_of_one() {
+    // Behind a proxy that ends TLS the server would say a cipher; this one says nothing at all.
+    let server = NullServer::start(0, Behaviour::Prompt).unwrap();
+    let url = server.url();
+    for (mode, told) in [("preferred", true), ("disabled", false)] {
+        let arguments = ["run", "--mode", "point-select", "--url", &url, "--events", "20", "--time", "0"];
+        let report = report(&[&arguments[..], &["--ssl-mode", mode]].concat());
+        let findings = report["findings"].as_array().unwrap();
+        assert_eq!(findings.iter().any(|finding| finding["code"] == "tls"), told, "{mode}: {findings:?}");
+    }
+    let said = succeed(&["check", "--mode", "point-select", "--url", &url, "--ssl-mode", "preferred"]);
+    assert!(said.contains("connections are not encrypted although --ssl-mode is preferred"), "{said}");
 }
 
 #[test]

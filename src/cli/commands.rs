@@ -446,7 +446,7 @@ impl Job {
                 let database = mysql_target(mysql, plan(), wanted)?;
                 let facts = check::admit(&database, &self.address, &demand, interrupted)?;
                 let (protocol, mut findings) = fitting_protocol(&facts, &demand);
-                findings.extend(mysql::check::not_encrypted(&facts).map(finding));
+                findings.extend(mysql::check::not_encrypted(&facts, mysql.ssl_mode).map(finding));
                 let target = database.sending_by(protocol);
                 let ready = Ready { facts, protocol, findings, server: Some(&database), tables: Some(&database) };
                 self.measure_on(target, ready, console, interrupted)
@@ -501,7 +501,7 @@ fn finding(check: Check) -> Finding {
 }
 
 fn simulated_facts() -> Facts {
-    Facts { version: "simulated".into(), variables: Vec::new() }
+    Facts { version: "simulated".into(), ..Facts::default() }
 }
 
 impl Outcome {

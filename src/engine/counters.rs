@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::digests;
 use super::worker::{self, Shared};
+use crate::metrics::Window;
 use crate::metrics::server::{Counters, Counting, Reading, Sent, Step, rises_between};
-use crate::target::{Control, Database, Digest, Fault, FaultClass};
+use crate::target::{Control, Counts, Database, Digest, Fault, FaultClass};
 use crate::workload::plan::Plan;
 
 /// How often the window's start and end are looked for; the end may be brought forward at any time.
@@ -109,7 +110,7 @@ fn over_window<T>(
     let recorder = until(stop, || shared.recorder.get()).ok_or_else(over)?;
     let window = recorder.window();
     let names = counter_names(control.as_ref(), &shared.plan);
-    let mut source = Source { server, control, stop, shared, names, readings: 0, reopened: 0 };
+    let mut source = Source { server, control, stop, shared, names, asked: 0, reconnects: 0 };
     let reached = |time_ns: u64| (shared.clock.now_ns() >= time_ns).then_some(());
     until(stop, || reached(window.start_ns().min(window.end_ns()))).ok_or_else(over)?;
     if window.end_ns() <= window.start_ns() {
@@ -119,22 +120,8 @@ fn over_window<T>(
     let digests_before = source.digests();
     let first = source.read()?;
     let mut steps = Steps { start_ns: window.start_ns(), latest: first.clone(), steps: Vec::new() };
-    let mut tried_ns = first.answered_ns;
-    while let Some(pace) = pace {
-        // Those that a slow answer has left no time for are left out.
-        let done = tried_ns.saturating_sub(window.start_ns()) / pace.as_nanos() as u64;
-        let due_ns = window.start_ns().saturating_add((done + 1).saturating_mul(pace.as_nanos() as u64));
-        until(stop, || reached(due_ns.min(window.end_ns()))).ok_or_else(over)?;
-        if due_ns >= window.end_ns() {
-            break;
-        }
-        match source.read() {
-            Ok(reading) => steps.add(reading, source.series())?,
-            Err(_) if stop.load(Ordering::Relaxed) => return Err(over()),
-            // The next one tells what rose meanwhile.
-            Err(_) => {}
-        }
-        tried_ns = shared.clock.now_ns();
+    if let Some(pace) = pace {
+        source.read_at(pace, window, &mut steps)?;
     }
     until(stop, || reached(window.end_ns())).ok_or_else(over)?;
     let covered = window.end_ns().saturating_sub(first.answered_ns) as f64 / window.length_ns() as f64;
@@ -175,17 +162,37 @@ struct Source<'a, T> {
     stop: &'a AtomicBool,
     shared: &'a Shared<T>,
     names: Result<Vec<&'static str>, String>,
-    /// How often counters were asked for.
-    readings: u64,
-    /// How often the connection was opened again.
-    reopened: u64,
+    /// How often the counters were asked for, and connections opened again to do so.
+    asked: u64,
+    reconnects: u64,
 }
 
 impl<T> Source<'_, T> {
+    /// Reads at this pace inside the window, until it ends.
+    fn read_at(&mut self, pace: Duration, window: &Window, steps: &mut Steps) -> Result<(), String> {
+        let pace_ns = pace.as_nanos() as u64;
+        let mut tried_ns = steps.latest.answered_ns;
+        loop {
+            // Those that a slow or failed answer has left no time for are left out.
+            let done = tried_ns.saturating_sub(window.start_ns()) / pace_ns;
+            let due_ns = window.start_ns().saturating_add((done + 1).saturating_mul(pace_ns));
+            let reached = || (self.shared.clock.now_ns() >= due_ns.min(window.end_ns())).then_some(());
+            until(self.stop, reached).ok_or(OVER)?;
+            if due_ns >= window.end_ns() {
+                return Ok(());
+            }
+            // What rose while one failed is in the next one.
+            if let Ok(reading) = self.read() {
+                steps.add(reading, self.series())?;
+            }
+            tried_ns = self.shared.clock.now_ns();
+        }
+    }
+
     /// The connection may have been closed for being idle; then it is opened again.
     fn read(&mut self) -> Result<Reading, String> {
         let read = self.try_read().or_else(|_| {
-            self.reopened += 1;
+            self.reconnects += 1;
             self.control = self.server.prompt_control(self.stop)?;
             self.try_read()
         });
@@ -193,23 +200,24 @@ impl<T> Source<'_, T> {
     }
 
     fn try_read(&mut self) -> Result<Reading, Fault> {
+        // Before what was sent is noted, since the answer counts its question.
+        self.asked += 1;
         let (asked_ns, before) = (self.shared.clock.now_ns(), self.sent());
-        self.readings += 1;
-        let counters = self.control.counters()?;
+        let Counts { uptime_s, counters } = self.control.counters()?;
         let (answered_ns, after) = (self.shared.clock.now_ns(), self.sent());
-        Ok(Reading { asked_ns, answered_ns, counters, sent: [before, after] })
+        Ok(Reading { asked_ns, answered_ns, uptime_s, counters, sent: [before, after] })
     }
 
     fn digests(&mut self) -> Result<Vec<Digest>, String> {
         self.control.digests().map_err(why)
     }
 
-    /// What the workers have sent so far.
+    /// What the workers and this connection have sent so far.
     fn sent(&self) -> Sent {
         let mut sent = Sent {
-            uncounted: self.shared.uncounted.load(Ordering::Relaxed),
-            reconnects: self.shared.reconnects.load(Ordering::Relaxed) + self.reopened,
-            readings: self.readings,
+            own: self.asked,
+            maybe_uncounted: self.shared.maybe_uncounted.load(Ordering::Relaxed),
+            reconnects: self.shared.reconnects.load(Ordering::Relaxed) + self.reconnects,
             ..Sent::default()
         };
         for (statement, name) in self.names.iter().flatten().enumerate() {
@@ -265,5 +273,164 @@ fn until<R>(stop: &AtomicBool, reached: impl Fn() -> Option<R>) -> Option<R> {
             None => std::thread::sleep(LOOK),
             found => return found,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, AtomicU64};
+    use std::sync::{Arc, OnceLock};
+
+    use super::*;
+    use crate::engine::schedule::Tickets;
+    use crate::engine::worker::Clock;
+    use crate::spec::IgnoredErrors;
+    use crate::target::bulk::{Bulk, Loader};
+    use crate::target::check::{Check, Demand};
+    use crate::target::{Dialect, Facts};
+    use crate::workload::{Settings, Workload};
+
+    /// A server that fails so many questions for its counters, each with the connection, before it answers others.
+    #[derive(Clone, Default)]
+    struct Ailing {
+        failures: Arc<AtomicU32>,
+        asked: Arc<AtomicU32>,
+    }
+
+    impl Database for Ailing {
+        fn dialect(&self) -> Dialect {
+            Dialect::MySql
+        }
+
+        fn control<'a>(&self, _interrupted: &'a AtomicBool) -> Result<Box<dyn Control + 'a>, Fault> {
+            Ok(Box::new(self.clone()))
+        }
+
+        fn bulk(&self, _interrupted: &AtomicBool) -> Result<Bulk, Fault> {
+            unreachable!("nothing is loaded")
+        }
+
+        fn loader<'a>(&self, _bulk: Bulk, _interrupted: &'a AtomicBool) -> Result<Box<dyn Loader + 'a>, Fault> {
+            unreachable!("nothing is loaded")
+        }
+
+        fn loaders(&self, wanted: u32) -> u32 {
+            wanted
+        }
+
+        fn descriptors_per_control(&self) -> u64 {
+            0
+        }
+    }
+
+    impl Control for Ailing {
+        fn run(&mut self, _sql: &str) -> Result<u64, Fault> {
+            unreachable!("only counters are read")
+        }
+
+        fn rows(&mut self, _sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault> {
+            unreachable!("only counters are read")
+        }
+
+        fn facts(&mut self) -> Result<Facts, Fault> {
+            unreachable!("only counters are read")
+        }
+
+        fn counters(&mut self) -> Result<Counts, Fault> {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            let failures = self.failures.load(Ordering::Relaxed);
+            self.failures.store(failures.saturating_sub(1), Ordering::Relaxed);
+            match failures {
+                0 => Ok(Counts::default()),
+                _ => Err(Fault {
+                    class: FaultClass::ConnectionLost,
+                    code: 0,
+                    sqlstate: String::new(),
+                    message: "gone".into(),
+                }),
+            }
+        }
+
+        fn check(&mut self, _facts: &Facts, _demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
+            unreachable!("only counters are read")
+        }
+
+        fn max_statement_bytes(&mut self) -> Result<usize, Fault> {
+            unreachable!("only counters are read")
+        }
+    }
+
+    /// What a run shares that began so long ago and has no workers.
+    fn shared(age: Duration) -> Shared<()> {
+        let plan = Workload::load("oltp_point_select").unwrap().compile(&Settings::default()).unwrap();
+        Shared {
+            target: (),
+            plan: Arc::new(plan),
+            schedule: None,
+            tickets: Tickets::new(None, None),
+            clock: Clock(Instant::now() - age),
+            detail: false,
+            seed: 1,
+            max_retries: 0,
+            ignored_errors: IgnoredErrors::These(Vec::new()),
+            away: AtomicU32::new(0),
+            never_back: AtomicU32::new(0),
+            begun: Box::default(),
+            sent: Box::default(),
+            maybe_uncounted: AtomicU64::new(0),
+            reconnects: AtomicU64::new(0),
+            recorder: OnceLock::new(),
+            validator: None,
+        }
+    }
+
+    fn source<'a>(server: &'a Ailing, shared: &'a Shared<()>, stop: &'a AtomicBool) -> Source<'a, ()> {
+        let control = server.control(stop).unwrap();
+        Source { server, control, stop, shared, names: Err("not asked".into()), asked: 0, reconnects: 0 }
+    }
+
+    #[test]
+    fn a_reading_notes_what_the_reader_itself_has_sent() {
+        let (server, shared, stop) = (Ailing::default(), shared(Duration::ZERO), AtomicBool::new(false));
+        let mut source = source(&server, &shared, &stop);
+        let mut read = || {
+            let reading = source.read().unwrap();
+            reading.sent.map(|sent| (sent.own, sent.reconnects))
+        };
+        assert_eq!([read(), read()], [[(1, 0); 2], [(2, 0); 2]]);
+        server.failures.store(1, Ordering::Relaxed);
+        assert_eq!(read(), [(4, 1); 2]);
+        assert_eq!(server.asked.load(Ordering::Relaxed), 4);
+    }
+
+    #[test]
+    fn a_reader_that_waits_after_a_failure_heeds_the_end_of_its_run() {
+        const PACE: Duration = Duration::from_secs(120);
+        // The second reading is due, and the one after it is not for a minute.
+        let shared = shared(PACE * 3 / 2);
+        let (server, stop) = (Ailing::default(), AtomicBool::new(false));
+        server.failures.store(u32::MAX, Ordering::Relaxed);
+        let window = Window::new(0, u64::MAX, 1_000_000_000);
+        let first = Reading {
+            asked_ns: 0,
+            answered_ns: 0,
+            uptime_s: None,
+            counters: Default::default(),
+            sent: Default::default(),
+        };
+        let mut steps = Steps { start_ns: 0, latest: first, steps: Vec::new() };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Once on its first connection, and once on another.
+                while server.asked.load(Ordering::Relaxed) < 2 {
+                    std::thread::sleep(LOOK);
+                }
+                stop.store(true, Ordering::Relaxed);
+            });
+            let ended = source(&server, &shared, &stop).read_at(PACE, &window, &mut steps);
+            assert_eq!(ended, Err(OVER.to_string()));
+        });
+        assert!(shared.clock.now_ns() < (PACE * 2).as_nanos() as u64, "it slept until the next reading was due");
+        assert_eq!((server.asked.load(Ordering::Relaxed), steps.steps.len()), (2, 0));
     }
 }

@@ -122,7 +122,7 @@ pub fn run<T: Target>(
         never_back: AtomicU32::new(0),
         begun: (0..spec.threads).map(|_| Begun::default()).collect(),
         sent: (0..spec.threads).map(|_| Sent::new(counts)).collect(),
-        uncounted: AtomicU64::new(0),
+        maybe_uncounted: AtomicU64::new(0),
         reconnects: AtomicU64::new(0),
         recorder: OnceLock::new(),
         validator: validator.map(Arc::clone),

@@ -78,9 +78,9 @@ pub(super) struct Shared<T> {
     pub(super) begun: Box<[Begun]>,
     /// What each worker has sent, by [`sent`]'s numbers.
     pub(super) sent: Box<[Sent]>,
-    /// Statements so far that the server may not have counted, since they went down with a connection or were refused,
-    /// and attempts to connect again.
-    pub(super) uncounted: AtomicU64,
+    /// Statements so far that the server may not have counted, since it refused them or their connection broke.
+    pub(super) maybe_uncounted: AtomicU64,
+    /// Attempts to connect again so far.
     pub(super) reconnects: AtomicU64,
     /// Set once all are connected, when the window is known.
     pub(super) recorder: OnceLock<Recorder>,
@@ -253,7 +253,8 @@ impl<'a, T: Target> Worker<'a, T> {
             }
             let Err(fault) = played else { break (Outcome::Committed, attempt.sent, attempt.ended_ns()) };
             self.overloaded = fault.class == FaultClass::Overload;
-            self.shared.uncounted.fetch_add(u64::from(!is_counted(fault.class)), Ordering::Relaxed);
+            // Before the ROLLBACK, which then is the one statement on its way.
+            self.shared.maybe_uncounted.fetch_add(u64::from(fault.class.may_be_uncounted()), Ordering::Relaxed);
             let given_up = attempt.give_up(&fault);
             lost = given_up.is_err();
             let (sent, now_ns) = (attempt.sent, attempt.now_ns);
@@ -275,8 +276,8 @@ impl<'a, T: Target> Worker<'a, T> {
         session.take_prepares(&mut self.prepares);
         if lost {
             self.session = None;
-            // The ROLLBACK, if it was sent at all.
-            self.shared.uncounted.fetch_add(1, Ordering::Relaxed);
+            // What broke the connection, or the ROLLBACK that failed.
+            self.shared.maybe_uncounted.fetch_add(1, Ordering::Relaxed);
             self.away = true;
             self.connection = Connection::Lost;
         } else if outcome == Outcome::Committed {
@@ -379,12 +380,6 @@ impl<'a, T: Target> Worker<'a, T> {
             now_ns = self.shared.clock.now_ns();
         }
     }
-}
-
-/// Whether servers have counted a statement that they answer by such an error. MariaDB and MySQL count none that they refuse
-/// for a user's limit (1226) or for being read-only (1290).
-fn is_counted(class: FaultClass) -> bool {
-    matches!(class, FaultClass::Retry | FaultClass::Duplicate | FaultClass::Timeout)
 }
 
 /// Lets this thread's timers end when they should: Linux lets them be 50 us late otherwise, to wake the processor less.

@@ -2,8 +2,8 @@
 //!
 //! Between asking the server and its answer time passes in which statements go on. So what this program had sent is noted
 //! before and after: the server's count was made in between. It also misses statements that were on their way, at most one
-//! for each connection, and those that went down with a connection. From these follow the least and the most that the
-//! server may have counted between two readings; see docs/server.md.
+//! for each connection, and those that went down with a connection or were refused. From these follow the least and the
+//! most that the server may have counted between two readings; see docs/server.md.
 //!
 //! Must not import anything of the crate but `metrics`.
 
@@ -11,6 +11,10 @@ use std::collections::BTreeMap;
 
 /// Share of all statements that other clients may have sent without a word, since servers are watched.
 const OTHERS_LIMIT: f64 = 0.001;
+/// By how much a server's Uptime may rise beside the time between its readings: a second since it tells whole ones, and
+/// one more and a share of the time for clocks that do not run alike.
+const UPTIME_TOLERANCE_S: f64 = 2.0;
+const UPTIME_TOLERANCE: f64 = 0.001;
 
 /// What this program had sent at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,12 +22,13 @@ pub struct Sent {
     /// Statements by the counter of the server that counts them.
     pub by_counter: BTreeMap<&'static str, u64>,
     pub statements: u64,
-    /// Those that the server may not have counted: they went down with a connection, or were refused.
-    pub uncounted: u64,
+    /// Statements of the connection that reads the counters.
+    pub own: u64,
+    /// Those of `statements` that the server may not have counted: each that it refused, and one for each connection that
+    /// broke.
+    pub maybe_uncounted: u64,
     /// Attempts to connect again, which may send statements that are counted nowhere else.
     pub reconnects: u64,
-    /// Questions for the counters.
-    pub readings: u64,
 }
 
 /// The server's counters at one moment, by its own names.
@@ -32,6 +37,8 @@ pub struct Reading {
     /// Nanoseconds since the run's origin.
     pub asked_ns: u64,
     pub answered_ns: u64,
+    /// Whole seconds since the server's start, if it tells.
+    pub uptime_s: Option<u64>,
     pub counters: BTreeMap<String, u64>,
     /// Before the question and after the answer.
     pub sent: [Sent; 2],
@@ -140,7 +147,7 @@ impl Comparison {
             Some(Compared {
                 counter: counter.to_string(),
                 server: rise(counter)?,
-                least: least.saturating_sub(in_flight + end[1].uncounted - start[0].uncounted),
+                least: least.saturating_sub(in_flight + end[1].maybe_uncounted - start[0].maybe_uncounted),
                 most: ours(&end[1]) - ours(&start[0]) + in_flight + more,
             })
         };
@@ -151,36 +158,16 @@ impl Comparison {
             rows.push(compared.ok_or_else(|| format!("the server has no counter {counter}"))?);
         }
         if start[0].reconnects == end[1].reconnects {
-            // Connections that are done say goodbye, which counts as a statement, and so do the readings themselves.
-            rows.extend(row(counting.all, &|sent| sent.statements + sent.readings, in_flight));
+            // Connections that are done say goodbye, which counts as a statement.
+            rows.extend(row(counting.all, &|sent| sent.statements + sent.own, in_flight));
         }
         Ok(Comparison { rows, sent: end[1].statements - start[0].statements })
     }
 }
 
-/// The counter of seconds since the server was started.
-const UPTIME: &str = "Uptime";
-/// By how much it may rise otherwise than the time between two readings: it has whole seconds, and follows a clock that
-/// others may set.
-const UPTIME_TOLERANCE_S: f64 = 2.0;
-
-/// Why two readings are not of one life of one server, if so: behind a proxy another one may answer.
-fn another_life(before: &Reading, after: &Reading) -> Option<String> {
-    let rise_s = *after.counters.get(UPTIME)? as f64 - *before.counters.get(UPTIME)? as f64;
-    let since_s = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e9;
-    let least_s = since_s(before.answered_ns, after.asked_ns) - UPTIME_TOLERANCE_S;
-    let most_s = since_s(before.asked_ns, after.answered_ns) + UPTIME_TOLERANCE_S;
-    (!(least_s..=most_s).contains(&rise_s)).then(|| {
-        format!(
-            "its Uptime changed by {rise_s:.0} s in {:.1} s, so it was restarted, or another server answered",
-            since_s(before.answered_ns, after.answered_ns)
-        )
-    })
-}
-
-/// What rose by how much, or why that is not known.
+/// What rose by how much, or why the difference of two readings means nothing.
 pub fn rises_between(before: &Reading, after: &Reading) -> Result<BTreeMap<String, u64>, String> {
-    another_life(before, after).map_or(Ok(()), Err)?;
+    one_server(before, after)?;
     let mut rises = BTreeMap::new();
     for (name, &value) in &after.counters {
         // A counter that appears only once it counts was 0.
@@ -188,11 +175,31 @@ pub fn rises_between(before: &Reading, after: &Reading) -> Result<BTreeMap<Strin
             Some(0) => {}
             Some(rise) => drop(rises.insert(name.clone(), rise)),
             None => {
-                return Err(format!("{name} went back, so they were reset (FLUSH STATUS)"));
+                return Err(format!(
+                    "{name} went back, so they were reset (FLUSH STATUS), or the server was restarted"
+                ));
             }
         }
     }
     Ok(rises)
+}
+
+/// Refuses readings of two servers, as a name or a proxy may lead to, or of two lives of one. Their counters need not fall.
+/// A server's Uptime rises as time does, and says of which server it is to a few seconds.
+fn one_server(before: &Reading, after: &Reading) -> Result<(), String> {
+    let Some((from_s, to_s)) = before.uptime_s.zip(after.uptime_s) else { return Ok(()) };
+    let seconds = |from_ns: u64, to_ns: u64| to_ns.saturating_sub(from_ns) as f64 / 1e9;
+    let (shortest_s, longest_s) =
+        (seconds(before.answered_ns, after.asked_ns), seconds(before.asked_ns, after.answered_ns));
+    let tolerated_s = UPTIME_TOLERANCE_S + UPTIME_TOLERANCE * longest_s;
+    let risen_s = to_s as f64 - from_s as f64;
+    if (shortest_s - tolerated_s..=longest_s + tolerated_s).contains(&risen_s) {
+        return Ok(());
+    }
+    Err(format!(
+        "in {longest_s:.1} s the server's Uptime went from {from_s} to {to_s} s, so it was restarted, or its clock was \
+         set, or these are two servers to which one address leads"
+    ))
 }
 
 impl Counters {
@@ -221,17 +228,12 @@ mod tests {
 
     fn reading(counters: &[(&str, u64)]) -> Reading {
         let counters = counters.iter().map(|&(name, value)| (name.to_string(), value)).collect();
-        Reading { asked_ns: 0, answered_ns: 0, counters, sent: Default::default() }
+        Reading { asked_ns: 0, answered_ns: 0, uptime_s: None, counters, sent: Default::default() }
     }
 
     fn sent(selects: u64, lost: u64) -> Sent {
-        Sent {
-            by_counter: [(SELECT, selects)].into(),
-            statements: selects,
-            uncounted: lost,
-            reconnects: lost,
-            readings: 0,
-        }
+        let by_counter = [(SELECT, selects)].into();
+        Sent { by_counter, statements: selects, own: 0, maybe_uncounted: lost, reconnects: lost }
     }
 
     fn compared(first: Reading, last: Reading) -> Comparison {
@@ -276,29 +278,55 @@ mod tests {
     }
 
     #[test]
-    fn the_questions_for_the_counters_are_ours() {
-        let with = |readings: u64| Sent { readings, ..sent(0, 0) };
-        let at = |readings: u64, questions: u64| Reading {
-            sent: [with(readings - 1), with(readings)],
-            ..reading(&[(SELECT, 0), ("Questions", questions)])
+    fn statements_that_were_refused_may_be_missing_and_no_more() {
+        let refused = |statements| Sent { reconnects: 0, ..sent(statements, statements / 10) };
+        let first = Reading { sent: [refused(0), refused(0)], ..reading(&[(SELECT, 0), ("Questions", 0)]) };
+        let at = |selects: u64| {
+            let counters = [(SELECT, selects), ("Questions", 1000)];
+            compared(first.clone(), Reading { sent: [refused(1000), refused(1000)], ..reading(&counters) })
         };
-        let last = |questions: u64| compared(at(1, 100), at(31, 100 + questions)).rows.remove(1);
-        assert_eq!((last(30).others(), last(30).missing()), (0, 0));
-        assert!(last(32 + 2 * COUNTING.in_flight).others() > 0);
+        assert!(at(900).agrees() && at(896).agrees() && !at(895).agrees());
     }
 
     #[test]
-    fn two_servers_and_two_lives_of_one_are_not_subtracted() {
-        let at = |time_s: u64, uptime_s: u64| {
-            let (asked_ns, answered_ns) = (time_s * 1_000_000_000, time_s * 1_000_000_000 + 500_000_000);
-            Reading { asked_ns, answered_ns, ..reading(&[("Uptime", uptime_s), (SELECT, uptime_s)]) }
+    fn the_readers_own_statements_are_not_somebody_elses_however_many_they_are() {
+        // Few statements of the run, and a hundred readings in between.
+        let with_own = |own| Sent { own, ..sent(20, 0) };
+        let at = |own, questions| Reading {
+            sent: [with_own(own), with_own(own)],
+            ..reading(&[(SELECT, 20), ("Questions", questions)])
         };
-        for (uptime_s, is_same) in [(510, true), (512, true), (508, true), (507, false), (514, false), (3, false)] {
-            let rises = rises_between(&at(0, 500), &at(10, uptime_s));
-            assert_eq!(rises.is_ok(), is_same, "{uptime_s}: {rises:?}");
+        let comparison = compared(at(1, 21), at(101, 121));
+        assert!(comparison.agrees(), "{comparison:?}");
+        // Beside them may be what is on its way, and the goodbyes of connections.
+        assert!(compared(at(1, 21), at(101, 129)).agrees());
+        assert!(!compared(at(1, 21), at(101, 130)).agrees());
+    }
+
+    #[test]
+    fn readings_of_two_servers_or_of_two_lives_of_one_are_no_rise() {
+        let at = |time_s: f64, uptime_s: Option<u64>, selects: u64| Reading {
+            asked_ns: (time_s * 1e9) as u64,
+            answered_ns: ((time_s + 0.5) * 1e9) as u64,
+            uptime_s,
+            ..reading(&[(SELECT, selects)])
+        };
+        let rises = |after: Reading| rises_between(&at(1.0, Some(5000), 10), &after);
+        // 10 s later, of which one is the answers'.
+        for uptime_s in [Some(5008), Some(5010), Some(5012), None] {
+            assert_eq!(rises(at(11.0, uptime_s, 30)), Ok([(SELECT.to_string(), 20)].into()), "{uptime_s:?}");
         }
-        let reason = rises_between(&at(0, 500), &at(10, 9000)).unwrap_err();
-        assert!(reason.starts_with("its Uptime changed by 8500 s in 10.0 s"), "{reason}");
+        for uptime_s in [0, 4, 4990, 5007, 5013, 7000, u64::MAX] {
+            let reason = rises(at(11.0, Some(uptime_s), 30)).unwrap_err();
+            let expected = format!("in 10.5 s the server's Uptime went from 5000 to {uptime_s} s, so it was restarted");
+            assert!(reason.starts_with(&expected), "{reason}");
+        }
+        // Clocks differ by more in an hour.
+        assert!(rises(at(3601.0, Some(8605), 30)).is_ok() && rises(at(3601.0, Some(8607), 30)).is_err());
+        assert!(matches!(
+            Counters::between(&at(1.0, Some(5000), 10), &at(11.0, Some(3), 30), Ok(COUNTING)),
+            Counters::Unknown(_)
+        ));
     }
 
     #[test]
@@ -326,8 +354,8 @@ mod tests {
                 }
                 on_its_way[connection] = !on_its_way[connection];
                 if !on_its_way[connection] {
-                    // One in ten goes down with its connection.
-                    if chance == 0 { ours.uncounted += 1 } else { server += 1 }
+                    // One in ten goes down with its connection, or is refused.
+                    if chance == 0 { ours.maybe_uncounted += 1 } else { server += 1 }
                 } else {
                     ours.statements += 1;
                     *ours.by_counter.get_mut(SELECT).unwrap() += 1;

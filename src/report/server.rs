@@ -12,8 +12,9 @@ use super::figures::grouped;
 use super::text::paragraph;
 use crate::metrics::server::{self, Compared, Counters, DigestRise, Rises, Step};
 
-/// Width of the bounds, as a share of what was sent, above which to lie between them says nothing.
-const MOST_UNCERTAIN: f64 = 0.1;
+/// Width of the spans beyond which an agreement means nothing: a tenth of what was sent might be missing, or somebody
+/// else's.
+const TELLING_UNCERTAINTY: f64 = 0.1;
 
 /// What the server's counters rose by from just after the window's start to just after its end, for all that the server
 /// did, with what was in flight at those moments.
@@ -95,18 +96,21 @@ impl Server {
 
     pub(super) fn text(&self, out: &mut String) -> std::fmt::Result {
         match (&self.comparison, &self.not_compared) {
-            (Some(comparison), _) if comparison.agrees => {
-                writeln!(out, "\nServer:")?;
+            (Some(comparison), _) if comparison.verdict() == Verdict::Same => {
+                writeln!(out, "\nServer, {}:", self.span())?;
                 paragraph(out, "    ", 4, &comparison.agreement(self.elapsed_s))
             }
             (Some(comparison), _) => {
-                let heading = format!("Server, in {:.1} s:", self.elapsed_s);
-                writeln!(out, "\n{heading:<26} {:>14}    oltpbench sent", "counted")?;
-                comparison.statements.iter().try_for_each(|row| {
-                    let ComparedCount { counter, server, sent_least, sent_most } = row;
+                writeln!(out, "\nServer, {}:", self.span())?;
+                writeln!(out, "    {:<22} {:>14}    oltpbench sent", "", "counted")?;
+                for ComparedCount { counter, server, sent_least, sent_most } in &comparison.statements {
                     let [server, least, most] = [server, sent_least, sent_most].map(|count| whole(*count));
-                    writeln!(out, "    {counter:<22} {server:>14}    {least} to {most}")
-                })
+                    writeln!(out, "    {counter:<22} {server:>14}    {least} to {most}")?;
+                }
+                match comparison.verdict() {
+                    Verdict::TooFew => writeln!(out, "    These are too few to tell whether it counted the same."),
+                    Verdict::Same | Verdict::Differs => Ok(()),
+                }
             }
             (None, Some(reason)) => {
                 writeln!(out, "\nServer:")?;
@@ -114,6 +118,11 @@ impl Server {
             }
             (None, None) => Ok(()),
         }
+    }
+
+    /// What its rates are over, which is not the run's window.
+    pub(super) fn span(&self) -> String {
+        format!("in the {:.1} s between its first reading and its last", self.elapsed_s)
     }
 
     /// The count that is furthest from what was sent, if it is too far.
@@ -145,7 +154,24 @@ impl Digest {
     }
 }
 
+/// What a comparison comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Same,
+    /// The counts fit, as many others would.
+    TooFew,
+    Differs,
+}
+
 impl Comparison {
+    pub(super) fn verdict(&self) -> Verdict {
+        match self.agrees {
+            false => Verdict::Differs,
+            true if self.uncertainty > TELLING_UNCERTAINTY => Verdict::TooFew,
+            true => Verdict::Same,
+        }
+    }
+
     fn new(comparison: &server::Comparison) -> Comparison {
         let width: u64 = comparison.rows.iter().map(|row| row.most - row.least).max().unwrap_or(0);
         Comparison {
@@ -157,22 +183,18 @@ impl Comparison {
 
     fn agreement(&self, elapsed_s: f64) -> String {
         let counted = self.statements.iter().filter(|row| row.server > 0);
-        let counts = counted.filter_map(|row| {
+        let rates = counted.filter_map(|row| {
             let kind = row.counter.strip_prefix("Com_")?;
-            Some(format!("{} {kind}{}", whole(row.server), if row.server == 1 { "" } else { "s" }))
+            Some(format!("{} {kind}s/s", grouped(row.server as f64 / elapsed_s, 0)))
         });
-        let counts = counts.collect::<Vec<_>>().join(", ");
-        if self.uncertainty > MOST_UNCERTAIN {
-            return format!("Too few statements were sent to hold its count against: {counts} in {elapsed_s:.1} s");
-        }
+        let rates = rates.collect::<Vec<_>>().join(", ");
         // Rounded up, so that it promises nothing.
         let percent = (1e4 * self.uncertainty).ceil() / 1e2;
         let others = match self.statements.iter().map(ComparedCount::others).max() {
             None | Some(0) => String::new(),
             Some(others) => format!(", and {} statements of others", whole(others)),
         };
-        // Rates would be others than those of the window, which neither reading meets exactly.
-        format!("The server counted the same (within {percent} %): {counts} in {elapsed_s:.1} s{others}")
+        format!("The server counted the same (within {percent} %): {rates}{others}")
     }
 }
 
@@ -214,7 +236,8 @@ mod tests {
             most,
         };
         let rows: Vec<Compared> = rows.iter().map(row).collect();
-        let comparison = server::Comparison { sent: 500_000, rows };
+        let sent = rows.iter().map(|row| row.most).max().unwrap();
+        let comparison = server::Comparison { sent, rows };
         let (counters, series) = (BTreeMap::new(), Vec::new());
         let rises = Rises { elapsed_s: 10.0, counters, comparison: Ok(comparison), series, digests: Ok(Vec::new()) };
         Server::new(&Counters::Known(rises)).unwrap()
@@ -241,17 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn a_few_statements_show_no_agreement() {
-        let mut few = server(&[("Com_select", 3, 0, 11)]);
-        few.comparison.as_mut().unwrap().uncertainty = 2.2;
-        assert_eq!(
-            text(&few).trim(),
-            "Server:\n    Too few statements were sent to hold its count against: 3 selects in 10.0 s"
-        );
-        assert_eq!(few.finding(), None);
-    }
-
-    #[test]
     fn disagreement_is_a_table_and_a_finding_that_names_the_worst() {
         let busy = server(&[("Com_begin", 28_000, 27_990, 28_010), ("Com_select", 420_000, 399_990, 400_010)]);
         insta::assert_snapshot!(text(&busy));
@@ -264,6 +276,17 @@ mod tests {
         let halved = server(&[("Com_begin", 28_000, 27_990, 28_010), ("Com_select", 200_000, 399_990, 400_010)]);
         let finding = halved.finding().unwrap();
         assert!(finding.message.ends_with("at least 399,990") && finding.advice.starts_with("a proxy"), "{finding:?}");
+    }
+
+    #[test]
+    fn counts_that_would_fit_many_others_are_shown_and_not_called_the_same() {
+        let few = server(&[("Com_select", 12, 2, 28), ("Questions", 40, 30, 64)]);
+        insta::assert_snapshot!(text(&few));
+        assert_eq!(few.finding(), None);
+        // A tenth is the most.
+        let verdict = |least| server(&[("Com_select", 990, least, 1000)]).comparison.unwrap().verdict();
+        assert_eq!((verdict(900), verdict(899)), (Verdict::Same, Verdict::TooFew));
+        assert_eq!(server(&[("Com_select", 1, 2, 28)]).comparison.unwrap().verdict(), Verdict::Differs);
     }
 
     #[test]

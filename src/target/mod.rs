@@ -69,6 +69,12 @@ impl FaultClass {
     pub fn ends_session(self) -> bool {
         matches!(self, FaultClass::ConnectionLost | FaultClass::Failover)
     }
+
+    /// Whether the server may have refused the statement before it counted it, and kept the session. What conflicts, takes
+    /// too long or exists already was executed.
+    pub fn may_be_uncounted(self) -> bool {
+        matches!(self, FaultClass::Overload | FaultClass::Failed)
+    }
 }
 
 /// An error of a target, already classified.
@@ -139,8 +145,8 @@ pub trait Control {
     fn rows(&mut self, sql: &str) -> Result<Vec<Vec<Option<String>>>, Fault>;
     /// What the report says of the server.
     fn facts(&mut self) -> Result<Facts, Fault>;
-    /// The server's counters since its start, those that only rise, by the server's names.
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault>;
+    /// What the server has counted since its start. It is asked by one statement, since that is counted, too.
+    fn counters(&mut self) -> Result<Counts, Fault>;
     /// How those count statements; `None` if they do not.
     fn counting(&self) -> Option<&'static Counting> {
         None
@@ -158,6 +164,15 @@ pub trait Control {
     }
     /// The largest statement the server takes, in bytes.
     fn max_statement_bytes(&mut self) -> Result<usize, Fault>;
+}
+
+/// A server's counters at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct Counts {
+    /// Whole seconds since its start, if it tells.
+    pub uptime_s: Option<u64>,
+    /// Those that only rise, by the server's names.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// How a server's counters count the statements of its clients.
@@ -220,6 +235,8 @@ pub struct Facts {
     pub version: String,
     /// Settings that change results, by name.
     pub variables: Vec<(String, String)>,
+    /// Version and cipher of TLS on the connection that asked; `None` without it.
+    pub encryption: Option<String>,
 }
 
 impl Facts {

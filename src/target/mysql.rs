@@ -27,7 +27,6 @@ mod tls;
 mod values;
 pub mod wire;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,7 +38,7 @@ use self::session::Statements;
 pub use self::tls::TlsError;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand};
-use super::{Control, Counting, Database, Dialect, Digest, Facts, Fault, FaultClass, Target};
+use super::{Control, Counting, Counts, Database, Dialect, Digest, Facts, Fault, FaultClass, Target};
 use crate::spec::{MySqlAddress, Protocol, SslMode, without_literals};
 use crate::workload::plan::Plan;
 
@@ -115,7 +114,7 @@ const LEVELS: [&str; 4] = ["pending", "current", "_avg", "_max"];
 
 fn is_counter(name: &str) -> bool {
     let begins = COUNTERS.iter().any(|beginning| name.starts_with(beginning));
-    (begins || name == "Uptime") && !LEVELS.iter().any(|part| name.contains(part))
+    begins && !LEVELS.iter().any(|part| name.contains(part))
 }
 
 /// Executing a prepared statement counts as its kind, too, and once more if its table was closed or changed since it was
@@ -297,13 +296,8 @@ impl Control for MySqlControl<'_> {
                 _ => None,
             })
             .collect();
-        // Whether `preferred` came to anything; the other modes leave no question. The server is not asked, since behind a
-        // proxy it knows of another connection.
-        if self.ssl_mode == SslMode::Preferred {
-            variables.push(("Ssl_cipher".into(), self.connection.encryption().unwrap_or_default()));
-        }
         variables.sort();
-        let mut facts = Facts { version: String::new(), variables };
+        let mut facts = Facts { version: String::new(), variables, encryption: self.connection.encryption() };
         let version = facts.variable("version").unwrap_or("of unknown version");
         let product = match version.contains("MariaDB") {
             true => "MariaDB",
@@ -313,13 +307,17 @@ impl Control for MySqlControl<'_> {
         Ok(facts)
     }
 
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault> {
-        let rows = self.rows("SHOW GLOBAL STATUS")?;
-        let counter = |row: Vec<Option<String>>| match <[Option<String>; 2]>::try_from(row) {
-            Ok([Some(name), Some(value)]) if is_counter(&name) => value.parse().ok().map(|value| (name, value)),
-            _ => None,
-        };
-        Ok(rows.into_iter().filter_map(counter).collect())
+    fn counters(&mut self) -> Result<Counts, Fault> {
+        let mut counts = Counts::default();
+        for row in self.rows("SHOW GLOBAL STATUS")? {
+            let Ok([Some(name), Some(value)]) = <[Option<String>; 2]>::try_from(row) else { continue };
+            if name == "Uptime" {
+                counts.uptime_s = value.parse().ok();
+            } else if is_counter(&name) {
+                counts.counters.extend(value.parse().ok().map(|value| (name, value)));
+            }
+        }
+        Ok(counts)
     }
 
     fn counting(&self) -> Option<&'static Counting> {
@@ -340,8 +338,8 @@ impl Control for MySqlControl<'_> {
     }
 
     fn check(&mut self, facts: &Facts, demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {
-        let (ssl_mode, encryption) = (self.ssl_mode, self.connection.encryption());
-        check::of_server(self, facts, demand, ssl_mode, encryption)
+        let ssl_mode = self.ssl_mode;
+        check::of_server(self, facts, demand, ssl_mode)
     }
 
     fn refusals(&self, facts: &Facts, plan: &Plan) -> Vec<Check> {

@@ -6,7 +6,6 @@
 //!
 //! Must not import: `metrics`, `engine`, `report`, `cli`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,8 +21,8 @@ use tokio::runtime::Runtime;
 use super::bulk::{Bulk, Loader};
 use super::check::{Check, Demand, size};
 use super::{
-    Control, Database, Dialect, Facts, Fault, FaultClass, Literals, Session, Target, interruption, placeholders,
-    render_text,
+    Control, Counts, Database, Dialect, Facts, Fault, FaultClass, Literals, Session, Target, interruption,
+    placeholders, render_text,
 };
 use crate::spec::Protocol;
 use crate::workload::plan::{Argument, Call, Kind, Plan, TableSet};
@@ -262,12 +261,12 @@ impl Control for SqliteControl<'_> {
             let value = value.into_iter().flatten().flatten().next().unwrap_or_default();
             variables.push((name.to_string(), value));
         }
-        Ok(Facts { version: format!("SQLite {version} (embedded)"), variables })
+        Ok(Facts { version: format!("SQLite {version} (embedded)"), variables, encryption: None })
     }
 
     /// An embedded database counts nothing.
-    fn counters(&mut self) -> Result<BTreeMap<String, u64>, Fault> {
-        Ok(BTreeMap::new())
+    fn counters(&mut self) -> Result<Counts, Fault> {
+        Ok(Counts::default())
     }
 
     fn check(&mut self, _facts: &Facts, _demand: &Demand<'_>) -> Result<Vec<Check>, Fault> {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use crate::report::figures::grouped;
+use crate::report::server::Verdict;
 use crate::report::setup::{self, Row};
 use crate::report::text::printable;
 use crate::report::{Counts, OpenLoop, RunReport, Server, Validation, per_second};
@@ -163,8 +164,13 @@ fn validation(validation: &Validation) -> Markup {
 fn counters(server: &Server) -> Markup {
     html! {
         h3 { "The server's own counters" }
+        p { "What they rose by " (server.span()) ", which is not quite the run's window." }
         @if let Some(comparison) = &server.comparison {
-            p { "Its count of statements " @if comparison.agrees { "agrees" } @else { strong { "does not agree" } } " with ours:" }
+            @match comparison.verdict() {
+                Verdict::Same => p { "Its count of statements agrees with ours:" },
+                Verdict::TooFew => p { "Too few statements to tell whether its count agrees with ours:" },
+                Verdict::Differs => p { "Its count of statements " strong { "does not agree" } " with ours:" },
+            }
             (scroll("The server's count beside ours", html! {
                 (head(&["counter", "counted", "sent at least", "sent at most"], &[]))
                 tbody { @for row in &comparison.statements { tr {

@@ -55,14 +55,12 @@ struct Server {
     facts: Facts,
     variables: BTreeMap<String, String>,
     status: BTreeMap<String, String>,
-    /// What the server says of the first of the plan's statements that this user may not send.
-    denied: Option<String>,
-    /// How this program's own connection is encrypted, if it is.
-    encryption: Option<String>,
     /// Connections of this user, with the one that asked.
     users_connections: Option<u64>,
     /// Those of [`HOURLY`] that the account has; `None` where not known.
     hourly: Option<BTreeMap<&'static str, u64>>,
+    /// What the server says of the first of the plan's statements that this user may not send.
+    denied: Option<String>,
     tables: Vec<Stored>,
 }
 
@@ -85,7 +83,7 @@ fn pairs(rows: Rows) -> BTreeMap<String, String> {
 }
 
 impl Server {
-    fn ask(control: &mut dyn Control, facts: &Facts, plan: &Plan, encryption: Option<String>) -> Result<Server, Fault> {
+    fn ask(control: &mut dyn Control, facts: &Facts, plan: &Plan) -> Result<Server, Fault> {
         let mut shown = |what: &str, names: &[&str]| {
             rows_if_allowed(control, &format!("SHOW {what} WHERE Variable_name IN ({})", quoted(names))).map(pairs)
         };
@@ -98,13 +96,12 @@ impl Server {
             cell("SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1)")?;
         let account = cell("SHOW CREATE USER CURRENT_USER()")?;
         Ok(Server {
-            denied: denied(control, plan)?,
             facts: facts.clone(),
             variables,
             status,
-            encryption,
             users_connections: users_connections.and_then(|count| count.parse().ok()),
             hourly: account.as_deref().map(hourly_limits),
+            denied: denied(control, plan)?,
             tables: stored(control, plan)?,
         })
     }
@@ -197,9 +194,8 @@ pub(super) fn of_server(
     facts: &Facts,
     demand: &Demand<'_>,
     ssl_mode: SslMode,
-    encryption: Option<String>,
 ) -> Result<Vec<Check>, Fault> {
-    let server = Server::ask(control, facts, demand.plan, encryption)?;
+    let server = Server::ask(control, facts, demand.plan)?;
     Ok(judge(&server, demand, ssl_mode))
 }
 
@@ -223,7 +219,7 @@ fn judge(server: &Server, demand: &Demand<'_>, ssl_mode: SslMode) -> Vec<Check> 
         query_cache(server),
         logging(server),
         performance_schema(server),
-        Some(tls(server, ssl_mode)),
+        Some(tls(&server.facts, ssl_mode)),
         not_known(server),
     ];
     checks.into_iter().flatten().collect()
@@ -298,10 +294,10 @@ fn connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     // The one that asked will be gone.
     let others = server.number("Threads_connected").map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
+    let in_all = needed.saturating_add(others);
     let found = format!("{needed} connections are needed; max_connections is {limit}, others have {others}");
     let advice = format!(
-        "raise max_connections to {} or use fewer --threads; only a proxy that shares connections takes more",
-        needed.saturating_add(others)
+        "raise max_connections to {in_all} or use fewer --threads; only a proxy that shares connections takes more"
     );
     Some(enough_connections("max-connections", demand, others, limit, found, advice))
 }
@@ -323,9 +319,9 @@ fn users_connections(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let limit = server.limit("max_user_connections")?;
     let others = server.users_connections.map_or(0, |connected| connected.saturating_sub(1));
     let needed = demand.connections();
+    let in_all = needed.saturating_add(others);
     let found = format!("this user may have {} and has {others}; {needed} are needed", counted(limit, "connection"));
-    let advice =
-        format!("raise max_user_connections, the server's or the account's, to {}", needed.saturating_add(others));
+    let advice = format!("raise max_user_connections, the server's or the account's, to {in_all}");
     Some(enough_connections("max-user-connections", demand, others, limit, found, advice))
 }
 
@@ -367,18 +363,16 @@ fn prepared_statements(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     const CODE: &str = "prepared-statements";
     let (needed, limit) = (prepared_needed(demand)?, prepared_limit(&server.facts)?);
     let in_use = server.number("Prepared_stmt_count").unwrap_or(0);
+    let in_all = needed.saturating_add(in_use);
     prepared_replaced(&server.facts, demand).or_else(|| {
         let found = format!("up to {needed} prepared statements are needed; the server allows {limit}");
-        Some(match needed.saturating_add(in_use) <= limit {
+        Some(match in_all <= limit {
             true => Check::ok(CODE, found),
             false => Check::new(
                 Level::Warning,
                 CODE,
                 format!("{found}, others hold {in_use}"),
-                format!(
-                    "raise max_prepared_stmt_count to {}, or statements may fail with error 1461",
-                    needed.saturating_add(in_use)
-                ),
+                format!("raise max_prepared_stmt_count to {in_all}, or statements may fail with error 1461"),
             ),
         })
     })
@@ -401,7 +395,7 @@ fn table_cache(server: &Server, demand: &Demand<'_>) -> Option<Check> {
     let cache = server.limit("table_open_cache")?;
     let parts = match server.variable("version").is_some_and(|version| version.contains("MariaDB")) {
         true => 1,
-        false => server.limit("table_open_cache_instances").unwrap_or(1).max(1),
+        false => server.limit("table_open_cache_instances").unwrap_or(1),
     };
     let (tables, threads) = (demand.tables(), u64::from(demand.threads));
     let needed = (tables + threads.div_ceil(parts)).saturating_mul(parts);
@@ -431,8 +425,8 @@ fn open_files(server: &Server, demand: &Demand<'_>) -> Option<Check> {
 fn memory(server: &Server) -> Option<Check> {
     const CODE: &str = "buffer-pool";
     let pool = server.limit("innodb_buffer_pool_size")?;
-    let in_innodb = server.tables.iter().filter(|table| is_innodb(&table.engine));
-    let data = in_innodb.fold(0, |data: u64, table| data.saturating_add(table.bytes));
+    let bytes = server.tables.iter().filter(|table| is_innodb(&table.engine)).map(|table| table.bytes);
+    let data = bytes.fold(0, u64::saturating_add);
     if data == 0 {
         return None;
     }
@@ -538,9 +532,10 @@ fn performance_schema(server: &Server) -> Option<Check> {
 
 const TLS: &str = "tls";
 
-fn tls(server: &Server, mode: SslMode) -> Check {
+/// The server is not asked, since behind a proxy it speaks of another connection.
+fn tls(facts: &Facts, mode: SslMode) -> Check {
     let asked = format!("--ssl-mode is {}", mode.name());
-    match (&server.encryption, mode) {
+    match (&facts.encryption, mode) {
         (None, SslMode::Disabled) => Check::ok(TLS, format!("connections are not encrypted; {asked}")),
         (None, _) => unencrypted(mode),
         (Some(encryption), _) => Check::ok(TLS, format!("connections are encrypted by {encryption}; {asked}")),
@@ -557,8 +552,8 @@ fn unencrypted(mode: SslMode) -> Check {
 }
 
 /// What to know of a run whose encryption was preferred and not to be had.
-pub fn not_encrypted(facts: &Facts) -> Option<Check> {
-    facts.variable("Ssl_cipher").filter(|cipher| cipher.is_empty()).map(|_| unencrypted(SslMode::Preferred))
+pub fn not_encrypted(facts: &Facts, mode: SslMode) -> Option<Check> {
+    (mode == SslMode::Preferred && facts.encryption.is_none()).then(|| unencrypted(mode))
 }
 
 /// What the checks could not see, of the things that any MySQL has.
@@ -631,13 +626,16 @@ mod tests {
         }
         let owned = |(name, value): (&str, &str)| (name.to_string(), value.to_string());
         Server {
-            facts: Facts { version: "MariaDB 10.11.14".into(), variables: answers.into_iter().map(owned).collect() },
+            facts: Facts {
+                version: "MariaDB 10.11.14".into(),
+                variables: answers.into_iter().map(owned).collect(),
+                encryption: None,
+            },
             variables: BTreeMap::new(),
             status: status.into_iter().map(owned).collect(),
-            denied: None,
-            encryption: None,
             users_connections: Some(1),
             hourly: Some(BTreeMap::new()),
+            denied: None,
             tables: vec![Stored { wanted_engine: Some("innodb".into()), engine: "InnoDB".into(), bytes: 90 << 20 }; 10],
         }
     }
@@ -814,14 +812,39 @@ mod tests {
 
     #[test]
     fn encryption_that_was_asked_for_and_not_given_is_told() {
-        let with = |encryption: Option<&str>, mode| {
-            tls(&Server { encryption: encryption.map(str::to_string), ..Server::default() }, mode)
+        let plain = Facts::default();
+        assert_eq!(tls(&plain, SslMode::Disabled).level, Level::Ok);
+        assert_eq!(tls(&plain, SslMode::Preferred).level, Level::Warning);
+        assert_eq!(not_encrypted(&plain, SslMode::Disabled), None);
+        assert_eq!(not_encrypted(&plain, SslMode::Preferred), Some(tls(&plain, SslMode::Preferred)));
+        // As a server says that is behind a proxy, to which the connection is encrypted.
+        let variables = vec![("Ssl_cipher".to_string(), String::new())];
+        let encryption = Some("TLSv1.3 TLS_AES_128_GCM_SHA256".to_string());
+        let encrypted = Facts { encryption, variables, ..Facts::default() };
+        let check = tls(&encrypted, SslMode::Preferred);
+        assert_eq!(check.level, Level::Ok);
+        assert!(check.message.contains("encrypted by TLSv1.3 TLS_AES_128_GCM_SHA256"), "{check}");
+        assert_eq!(not_encrypted(&encrypted, SslMode::Preferred), None);
+    }
+
+    #[test]
+    fn numbers_that_no_server_has_are_judged_like_others() {
+        let most = u64::MAX.to_string();
+        let largest = ["Threads_connected", "Prepared_stmt_count", "table_open_cache_instances", "version"];
+        let changes = largest.map(|name| (name, Some(if name == "version" { "8.4.3" } else { &most })));
+        let table = Stored { wanted_engine: Some("innodb".into()), engine: "InnoDB".into(), bytes: u64::MAX };
+        let server = Server {
+            users_connections: Some(u64::MAX),
+            tables: vec![table; 2],
+            ..server(&[&changes[..], &[("max_user_connections", Some("500"))]].concat())
         };
-        assert_eq!(with(None, SslMode::Disabled).level, Level::Ok);
-        assert_eq!(with(None, SslMode::Preferred).level, Level::Warning);
-        let encrypted = with(Some("TLSv1.3 TLS_AES_128_GCM_SHA256"), SslMode::Required);
-        assert_eq!(encrypted.level, Level::Ok);
-        assert!(encrypted.message.contains("TLS_AES_128_GCM_SHA256"), "{encrypted}");
+        let checks = checks(&server, &plan("oltp_read_write", &[]), Protocol::Prepared);
+        let bad: Vec<&str> = checks.iter().filter(|check| check.level > Level::Ok).map(|check| check.code).collect();
+        let expected =
+            ["max-connections", "max-user-connections", "prepared-statements", "table-open-cache", "buffer-pool"];
+        assert_eq!(bad, expected, "{checks:#?}");
+        let advice = |code| &checks.iter().find(|check| check.code == code).unwrap().advice;
+        assert!(advice("max-connections").contains(&most), "{checks:#?}");
     }
 
     #[test]

@@ -113,6 +113,11 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Rows that came or were changed.
+    pub fn rows_met(&self) -> u64 {
+        self.rows.saturating_add(self.affected)
+    }
+
     /// Whether a backslash in a literal is an escape.
     pub fn escapes_by_backslash(&self) -> bool {
         self.status & NO_BACKSLASH_ESCAPES == 0
@@ -588,6 +593,13 @@ mod tests {
         }
         answer.rows = all.len() as u64;
         (Ok(Ok(answer)), all, 0)
+    }
+
+    #[test]
+    fn more_rows_than_can_be_counted_are_the_most_that_can() {
+        let answer = |rows, affected| Answer { rows, affected, ..Answer::default() };
+        assert_eq!(answer(2, 3).rows_met(), 5);
+        assert_eq!(answer(2, u64::MAX).rows_met(), u64::MAX);
     }
 
     proptest! {

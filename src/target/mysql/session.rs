@@ -160,11 +160,11 @@ impl Session for MySqlSession {
     }
 
     fn execute(&mut self, call: Call<'_>) -> Result<Option<u64>, Fault> {
-        self.answer(&call, &mut Skip).map(|answer| Some(answer.rows.saturating_add(answer.affected)))
+        self.answer(&call, &mut Skip).map(|answer| Some(answer.rows_met()))
     }
 
     fn execute_showing(&mut self, call: Call<'_>, show: &mut dyn FnMut(Row<'_>)) -> Result<Option<u64>, Fault> {
-        self.answer(&call, &mut Values::new(show)).map(|answer| Some(answer.rows.saturating_add(answer.affected)))
+        self.answer(&call, &mut Values::new(show)).map(|answer| Some(answer.rows_met()))
     }
 
     fn commit(&mut self) -> Result<(), Fault> {
