@@ -12,7 +12,7 @@
 //! * [`engine`]: prepare, run, prewarm and cleanup.
 //! * [`published`]: published figures with their set-ups.
 //! * [`report`]: the JSON document and what is made from it: text, Markdown, CSV, HTML.
-//! * [`compare`]: runs against runs, with verdicts, and against published figures.
+//! * [`compare`]: runs against runs, with verdicts, and against published figures; sweeps and their cost.
 //!
 //! ARCHITECTURE.md says which may import which.
 

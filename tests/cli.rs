@@ -6,16 +6,36 @@ use support::program::{OutputAssertExt, fail, offered_options, oltpbench, report
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in
-        ["prepare", "prewarm", "check", "run", "cleanup", "report", "workloads", "compare", "published", "demo"]
-    {
+    for command in [
+        "prepare",
+        "prewarm",
+        "check",
+        "run",
+        "cleanup",
+        "report",
+        "workloads",
+        "compare",
+        "sweep",
+        "published",
+        "demo",
+    ] {
         let help = succeed(&[command, "--help"]);
         assert!(help.contains("Example") && help.contains(&format!("oltpbench {command}")), "{help}");
     }
     let help = succeed(&["--help"]);
-    for command in
-        ["prepare", "prewarm", "check", "run", "cleanup", "report", "workloads", "compare", "published", "demo"]
-    {
+    for command in [
+        "prepare",
+        "prewarm",
+        "check",
+        "run",
+        "cleanup",
+        "report",
+        "workloads",
+        "compare",
+        "sweep",
+        "published",
+        "demo",
+    ] {
         assert!(help.contains(command), "{help}");
     }
 }

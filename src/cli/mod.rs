@@ -8,6 +8,7 @@
 //! * [`progress`]: what a person sees meanwhile.
 //! * [`published`]: published figures, and runs against them.
 //! * [`report`]: saved runs, shown again.
+//! * [`sweep`]: saved runs by threads or rate.
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
@@ -19,6 +20,7 @@ mod profile;
 mod progress;
 mod published;
 mod report;
+mod sweep;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -215,6 +217,7 @@ fn dispatch(args: &[String]) -> Result<ExitCode, CliError> {
         (Some(("report", matches)), _) => report::report(matches),
         (Some(("workloads", matches)), _) => commands::workloads(matches),
         (Some(("compare", matches)), _) => compare::run(matches),
+        (Some(("sweep", matches)), _) => sweep::run(matches),
         (Some(("published", matches)), _) => published::published(matches),
         (Some(("demo", _)), _) => commands::demo(&interrupted),
         _ => unreachable!("clap requires one of the commands above"),
@@ -354,6 +357,7 @@ fn command(choice: Option<&Choice>) -> Result<Command, CliError> {
         .subcommand(report::command())
         .subcommand(workloads_command())
         .subcommand(compare::command())
+        .subcommand(sweep::command())
         .subcommand(published_command())
         .subcommand(named(
             "demo",

@@ -6,6 +6,7 @@
 //! * [`setup`]: whether they may.
 //! * [`estimate`]: ratios, their intervals, and the correction for their number; [`ranks`]: its rank tests.
 //! * [`text`]: the comparison for a terminal, as Markdown.
+//! * [`sweep`]: what a target does at each number of threads or rate, and what that costs; a document of its own.
 //! * [`published`]: a run against a published figure, which has no verdict.
 //!
 //! Invariants: the baseline is always below the ratio; the first side is the baseline; a verdict is Holm's over all figures
@@ -18,6 +19,7 @@ pub mod published;
 mod ranks;
 pub mod setup;
 pub mod sides;
+pub mod sweep;
 pub mod text;
 
 use std::collections::BTreeSet;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::CompareError;
 use crate::report::experiment::{Experiment, State};
 use crate::report::figures::counted;
-use crate::report::saved::{self, DESIGN, Saved, file_name};
+use crate::report::saved::{self, DESIGN, Saved, SavedError, file_name};
 use crate::report::{AskedOpenLoop, RunReport};
 
 /// The finding after which the figures of a run that is no failure must not be used.
@@ -53,7 +53,11 @@ impl Sides {
     pub fn read(paths: &[PathBuf], force: bool) -> Result<Sides, CompareError> {
         let mut sides = match paths {
             [folder] => targets_of(folder)?,
-            _ => paths.iter().zip(names(paths)).map(|(path, name)| whole(path, name)).collect::<Result<_, _>>()?,
+            _ => paths
+                .iter()
+                .zip(names(paths))
+                .map(|(path, name)| whole(path, name))
+                .collect::<Result<_, SavedError>>()?,
         };
         for side in &mut sides {
             side.leave_out(force);
@@ -129,7 +133,7 @@ pub(super) fn rates(open_loop: &AskedOpenLoop) -> String {
 }
 
 impl Runs {
-    fn leave_out(&mut self, force: bool) {
+    pub fn leave_out(&mut self, force: bool) {
         let (used, out): (Vec<Saved>, _) =
             self.runs.drain(..).partition(|run| match run.report.totals.counts.transactions {
                 0 => false,
@@ -181,7 +185,7 @@ fn targets_of(folder: &Path) -> Result<Vec<Runs>, CompareError> {
 }
 
 /// A file or a folder as one side.
-fn whole(path: &Path, name: String) -> Result<Runs, CompareError> {
+pub(super) fn whole(path: &Path, name: String) -> Result<Runs, SavedError> {
     let experiment = if path.join(DESIGN).is_file() { Some(Experiment::read(path)?) } else { None };
     Ok(Runs { name, runs: saved::read(path)?, left_out: not_done(experiment.as_ref(), None) })
 }

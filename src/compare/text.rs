@@ -227,7 +227,7 @@ fn ratio(ratio: Measured) -> String {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     match 100.0 * share {
         large if large >= 1000.0 => "over 1000 %".into(),
         large if large >= 10.0 => format!("{large:.0} %"),

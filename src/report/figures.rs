@@ -79,7 +79,7 @@ impl Figure {
 }
 
 /// Decimals that show two digits of the error; of milliseconds, none below the nanosecond.
-fn decimals(value: f64, error: f64) -> usize {
+pub fn decimals(value: f64, error: f64) -> usize {
     // Without an error, as if it were a hundredth.
     let error = if error > 0.0 { error } else { value / 100.0 };
     if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }

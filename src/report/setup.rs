@@ -4,6 +4,8 @@
 //!
 //! Must not import: `engine`, `target`, `workload`, `cli`.
 
+use serde::{Deserialize, Serialize};
+
 use super::{AskedOpenLoop, RunReport, Spec, WorkloadOption};
 
 /// A name and its value.
@@ -104,6 +106,51 @@ fn open_loop(asked: &AskedOpenLoop) -> Vec<Row> {
     ];
     rows.extend(asked.max_lateness_s.map(|seconds| row("skipped if later than", format!("{seconds} s"))));
     rows
+}
+
+/// What runs of a sweep have otherwise than each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Varied {
+    Threads,
+    Rate,
+}
+
+impl Varied {
+    pub fn name(self) -> &'static str {
+        match self {
+            Varied::Threads => "threads",
+            Varied::Rate => "rate",
+        }
+    }
+
+    /// A run of a closed loop has no place among rates.
+    pub fn value(self, report: &RunReport) -> Option<f64> {
+        match self {
+            Varied::Threads => Some(f64::from(report.spec.threads)),
+            Varied::Rate => rate(report),
+        }
+    }
+
+    /// All that was asked for but the seed and what is varied: runs in which it is the same are of one sweep.
+    pub fn set_up_but_for(self, report: &RunReport) -> String {
+        let mut spec = report.spec.clone();
+        spec.rand_seed = 0;
+        match (self, &mut spec.open_loop) {
+            (Varied::Threads, _) => spec.threads = 0,
+            (Varied::Rate, Some(open_loop)) => open_loop.steps.clear(),
+            (Varied::Rate, None) => {}
+        }
+        format!("{:?}{spec:?}{:?}", report.cell.as_ref().map(|cell| &cell.target), report.target)
+    }
+}
+
+/// What was asked of an open loop whose rate is the same all the time.
+pub fn rate(report: &RunReport) -> Option<f64> {
+    match report.spec.open_loop.as_ref()?.steps.as_slice() {
+        [step] => Some(step.rate),
+        _ => None,
+    }
 }
 
 /// What several runs have in common, and the names of what they have not, each with a value for each run, empty where

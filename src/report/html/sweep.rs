@@ -11,6 +11,7 @@ use maud::{Markup, html};
 use super::chart::{Axis, Chart, Line, MOST_LINES, Point};
 use crate::report::figures::grouped;
 use crate::report::saved::Saved;
+use crate::report::setup::{Varied, rate};
 use crate::report::text::printable;
 use crate::report::{RunReport, Status};
 
@@ -48,35 +49,11 @@ fn response_ms(report: &RunReport, percentile: f64) -> Option<f64> {
     report.latencies_ms().iter().find(|figure| figure.percentile == Some(percentile)).map(|figure| figure.value)
 }
 
-/// What is varied.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Varied {
-    Threads,
-    Rate,
-}
-
-impl Varied {
-    fn name(self) -> &'static str {
-        match self {
-            Varied::Threads => "threads",
-            Varied::Rate => "rate",
-        }
-    }
-
-    /// A run of a closed loop has no place among rates.
-    fn value(self, report: &RunReport) -> Option<f64> {
-        match self {
-            Varied::Threads => Some(f64::from(report.spec.threads)),
-            Varied::Rate => rate(report),
-        }
-    }
-
-    fn values(self, reports: &[&RunReport]) -> Vec<f64> {
-        let mut values: Vec<f64> = reports.iter().filter_map(|report| self.value(report)).collect();
-        values.sort_by(f64::total_cmp);
-        values.dedup();
-        values
-    }
+fn values(varied: Varied, reports: &[&RunReport]) -> Vec<f64> {
+    let mut values: Vec<f64> = reports.iter().filter_map(|report| varied.value(report)).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    values
 }
 
 struct Sweep<'a> {
@@ -101,7 +78,7 @@ impl<'a> Sweep<'a> {
     fn of(runs: &'a [Saved]) -> Option<Sweep<'a>> {
         let whole: Vec<&RunReport> =
             runs.iter().map(|run| &run.report).filter(|report| report.status == Status::Completed).collect();
-        let ascending = [Varied::Threads, Varied::Rate].map(|varied| (varied, varied.values(&whole)));
+        let ascending = [Varied::Threads, Varied::Rate].map(|varied| (varied, values(varied, &whole)));
         let (varied, values) = ascending.into_iter().find(|(_, values)| values.len() > 1)?;
         let place = |value: f64| if varied == Varied::Threads { value.log2() } else { value };
         let places: Vec<(f64, String)> = values.iter().map(|value| (place(*value), value.to_string())).collect();
@@ -112,7 +89,7 @@ impl<'a> Sweep<'a> {
         let mut lines = Vec::<Runs>::new();
         for (report, name) in whole.iter().zip(names(&whole, varied)) {
             let Some(value) = varied.value(report) else { continue };
-            let set_up = set_up(report, varied);
+            let set_up = varied.set_up_but_for(report);
             let line = lines.iter().position(|line| line.set_up == set_up).unwrap_or_else(|| {
                 lines.push(Runs { name, set_up, of_places: vec![Vec::new(); places.len()] });
                 lines.len() - 1
@@ -180,18 +157,6 @@ fn names(reports: &[&RunReport], varied: Varied) -> Vec<String> {
     reports.iter().map(name).collect()
 }
 
-/// All that was asked for but the seed and what is varied.
-fn set_up(report: &RunReport, varied: Varied) -> String {
-    let mut spec = report.spec.clone();
-    spec.rand_seed = 0;
-    match (varied, &mut spec.open_loop) {
-        (Varied::Threads, _) => spec.threads = 0,
-        (Varied::Rate, Some(open_loop)) => open_loop.steps.clear(),
-        (Varied::Rate, None) => {}
-    }
-    format!("{:?}{spec:?}{:?}", report.cell.as_ref().map(|cell| &cell.target), report.target)
-}
-
 /// Tells neighbours of the same name apart; `false` where there are none.
 fn number(lines: &mut [Runs<'_>]) -> bool {
     let mut numbered = false;
@@ -202,14 +167,6 @@ fn number(lines: &mut [Runs<'_>]) -> bool {
         }
     }
     numbered
-}
-
-/// Asked of an open loop whose rate is the same all the time.
-fn rate(report: &RunReport) -> Option<f64> {
-    match report.spec.open_loop.as_ref()?.steps.as_slice() {
-        [step] => Some(step.rate),
-        _ => None,
-    }
 }
 
 fn distinct<T: Ord>(reports: &[&RunReport], value: impl Fn(&RunReport) -> T) -> Vec<T> {
