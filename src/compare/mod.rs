@@ -519,7 +519,8 @@ fn common_blocks(
     Ok(blocks(from, baseline)?.intersection(&blocks(side, other)?).copied().collect())
 }
 
-/// Chance may have put one side first in every block; then what a block's first run meets is no chance.
+/// Whether one side came first in every block, so that what a block's first run meets is no chance. Orders that are reversed
+/// from block to block leave that to experiments of which blocks are missing, or that were made without it.
 fn always_first(
     (from, baseline): (&Runs, &[&RunReport]),
     (side, other): (&Runs, &[&RunReport]),

@@ -99,7 +99,8 @@ impl Experiment {
         self.runs.iter().filter(move |run| run.state == state)
     }
 
-    /// The means of each cell's runs that are done, from the documents in the folder, and what failed.
+    /// The geometric means of each cell's runs that are done, from the documents in the folder, and what failed. A comparison
+    /// has them too, so both put targets in the same order.
     pub fn text(&self, folder: &Path) -> Result<String, SavedError> {
         let mut rows = BTreeMap::<u32, Row<'_>>::new();
         for run in &self.runs {
@@ -152,6 +153,7 @@ fn write_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row<'a>> + C
     let with_rates = rows.clone().any(|row| row.run.rate.is_some());
     let rate_column = |text: String| if with_rates { format!("{text:>9}") } else { String::new() };
     let heading = rate_column("rate".into());
+    writeln!(out, "Geometric means over the repeats\n")?;
     writeln!(
         out,
         "{:<20} {:>7}{heading} {:>9} {:>10} {:>11} {:>9}",
@@ -160,7 +162,10 @@ fn write_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row<'a>> + C
     for row in rows {
         let mean = |at: usize, decimals: usize| match row.figures.len() {
             0 => "-".to_string(),
-            count => grouped(row.figures.iter().map(|figures| figures[at]).sum::<f64>() / count as f64, decimals),
+            count => {
+                let logs = row.figures.iter().map(|figures| figures[at].ln());
+                grouped((logs.sum::<f64>() / count as f64).exp(), decimals)
+            }
         };
         let repeats = match row.figures.len() {
             all if all == row.planned => all.to_string(),
@@ -303,15 +308,17 @@ mod tests {
         };
         let (first, second) = (run("a-name-of-20-letters", Some(12_345.5), State::Done), run("b", None, State::Failed));
         let rows = [
-            Row { run: &first, planned: 3, figures: vec![[99_999.94, 999_998.0, 1234.0], [99_999.94, 1e6, 1236.0]] },
+            Row { run: &first, planned: 3, figures: vec![[99_000.0, 990_000.0, 1000.0], [101_000.0, 1.01e6, 4000.0]] },
             Row { run: &second, planned: 1, figures: Vec::new() },
         ];
         let mut table = String::new();
         write_table(&mut table, rows.iter()).unwrap();
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
         insta::assert_snapshot!(table, @r"
+        Geometric means over the repeats
+
         target               threads     rate   repeats        tps         rps  p95 (ms)
-        a-name-of-20-letters    1000  12345.5    2 of 3   99,999.9   999,999.0  1,235.00
+        a-name-of-20-letters    1000  12345.5    2 of 3   99,995.0   999,950.0  2,000.00
         b                       1000        -    0 of 1          -           -         -
         ");
     }

@@ -151,8 +151,8 @@ pub struct Cell {
     /// The target's name in the experiment.
     pub target: String,
     /// The repeat that it belongs to, from 1. All cells of a block are measured before the next block begins, in a
-    /// shuffled order, so drift falls on all alike and they may be compared in pairs. A run that failed may have been
-    /// made again later, which `order` tells.
+    /// shuffled order or that of the block before in reverse, so drift falls on all alike and they may be compared in
+    /// pairs. A run that failed may have been made again later, which `order` tells.
     pub block: u32,
     /// The run's place in the order in which the experiment was done, from 1.
     pub order: u32,
