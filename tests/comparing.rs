@@ -307,6 +307,9 @@ fn a_regression_beyond_the_limit_is_exit_code_4() {
     assert!(shown.contains("**Regression** of more than 3 %: tps of b"), "{shown}");
     let fine = compare_text(0, &[path, "--fail-on-regression", "15%"]);
     assert!(fine.contains("No regression of more than 15 % is shown"), "{fine}");
+    // Short runs have no p99.9, and are judged by their other figures.
+    let not_judged = "**Not judged**, since too few latencies lie beyond it: p99.9 of b (oltp_point_select, 1 thread).";
+    assert!(unwrapped(&fine).contains(not_judged), "{fine}");
     // What is better is no regression.
     let folder = folder_of(&mut maker, [("a", &ABOUT_900), ("b", &ABOUT_1000)]);
     compare_text(0, &[folder.path().to_str().unwrap(), "--fail-on-regression", "3%"]);
@@ -391,6 +394,19 @@ fn other_servers_are_compared_and_listed() {
     let listed: Vec<&str> = shown.lines().skip_while(|line| !line.contains("Not the same either")).skip(2).collect();
     assert_eq!(listed[..2], ["- innodb_buffer_pool_size: 1, and 2 in after", ""], "{shown}");
     assert!(shown.contains("were not made in turns"), "{shown}");
+}
+
+#[test]
+fn a_run_is_not_compared_with_itself() {
+    let mut maker = Maker::new();
+    let folder = folder_of(&mut maker, [("a", &ABOUT_1000), ("b", &ABOUT_900)]);
+    let path = folder.path().to_str().unwrap();
+    let file = folder.path().join("b02-a.json");
+    let file = file.to_str().unwrap();
+    for sides in [[path, path], [file, file], [path, file]] {
+        let message = fail(2, &["compare", sides[0], sides[1], "--force"]);
+        assert!(message.contains(" both have the run ") && message.lines().count() == 1, "{message}");
+    }
 }
 
 #[test]
@@ -494,6 +510,8 @@ fn a_figure_that_one_side_has_none_of_is_shown_without_a_ratio() {
     let shown = compare_text(0, &[folder.path().to_str().unwrap(), "--json", file.to_str().unwrap()]);
     let saved: Comparison = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(of_figure(&saved.pairs[0], Figure::Rps).ratio, None);
+    let message = fail(1, &["compare", folder.path().to_str().unwrap(), "--fail-on-regression", "50%"]);
+    assert!(message.contains("rps of b (oltp_point_select, 1 thread): one side has none"), "{message}");
     assert!(shown.lines().any(|line| line.starts_with("| rps ") && line.contains("| - ")), "{shown}");
 }
 

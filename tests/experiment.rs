@@ -132,6 +132,9 @@ fn a_run_that_fails_is_marked_and_the_rest_go_on() {
     assert!(documents(&folder).iter().all(|(_, run)| run["cell"]["target"] == "fast"));
     // Nothing was measured there.
     assert!(!folder.join("failed").exists());
+    let list = succeed(&["report", "list", dir]);
+    let missing: Vec<&str> = list.lines().skip_while(|line| !line.starts_with("Without a report:")).collect();
+    assert!(missing.len() >= 3 && missing[1].starts_with("    dead, 1 thread, repeat 1: 1 of 1 connec"), "{list}");
     let before = documents(&folder);
     let message = fail(1, &with(&[&targets, &options, &["--resume", dir]]));
     assert!(message.contains("2 of 4 runs failed"), "{message}");
@@ -150,6 +153,7 @@ fn what_a_failed_run_measured_is_kept_apart() {
     let arguments = with(&[&["--target", stalled, "--time", "0.5", "--forced-shutdown", "0.1", "--dir", dir]]);
     fail(1, &arguments);
     assert!(documents(&folder).is_empty());
+    assert!(succeed(&["report", "list", dir]).starts_with("Without a report:\n    stalled, 1 thread, repeat 1: "));
     let kept = json(&folder.join("failed/b01-c01-stalled-t1.json"));
     assert!(count(&kept, "totals.transactions") > 0);
 }

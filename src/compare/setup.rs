@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::sides::rates;
-use crate::report::{RunReport, Spec};
+use crate::report::{AskedOpenLoop, RunReport, Spec};
 
 /// Something that is not the same in all runs of two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,7 +67,7 @@ pub(super) fn of_load(run: &RunReport) -> Vec<Property> {
     let mut properties: Vec<Property> = vec![
         ("workload".into(), spec.workload.clone()),
         ("threads".into(), spec.threads.to_string()),
-        ("rate".into(), spec.open_loop.as_ref().map_or("closed loop".into(), rates)),
+        ("rate".into(), spec.open_loop.as_ref().map_or("closed loop".into(), AskedOpenLoop::rates_in_words)),
         ("time (s)".into(), limit(spec.time_s.map(|time_s| time_s.to_string()))),
         ("events".into(), limit(spec.events.map(|events| events.to_string()))),
         ("warm-up (s)".into(), spec.warmup_time_s.to_string()),

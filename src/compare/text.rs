@@ -98,6 +98,11 @@ impl Comparison {
                 });
             paragraph(out, "", 0, &format!("No regression of more than {limit} is shown. {could}."))?;
         }
+        if !regression.not_judged.is_empty() {
+            let figures = escaped(&regression.not_judged.join("; "));
+            let text = format!("**Not judged**, since too few latencies lie beyond it: {figures}. Longer runs tell.");
+            paragraph(out, "", 0, &text)?;
+        }
         Ok(())
     }
 }

@@ -99,6 +99,18 @@ impl Experiment {
         self.runs.iter().filter(move |run| run.state == state)
     }
 
+    /// The runs that have no report in the folder, with the reason.
+    pub fn without_result(&self, folder: &Path) -> Vec<(&Run, String)> {
+        let missing = self.runs.iter().filter(|run| !folder.join(&run.file).exists());
+        let reason = |run: &Run| match run.state {
+            State::Planned => "not measured yet".into(),
+            State::Interrupted => "interrupted".into(),
+            State::Failed => run.error.clone().unwrap_or_else(|| "failed".into()),
+            State::Done => format!("its report {} is gone", run.file),
+        };
+        missing.map(|run| (run, reason(run))).collect()
+    }
+
     /// The geometric means of each cell's runs that are done, from the documents in the folder, and what failed. A comparison
     /// has them too, so both put targets in the same order.
     pub fn text(&self, folder: &Path) -> Result<String, SavedError> {

@@ -198,6 +198,17 @@ pub struct AskedOpenLoop {
     pub max_lateness_s: Option<f64>,
 }
 
+impl AskedOpenLoop {
+    /// Such as `500`, or `500, 1000 from 30 s`.
+    pub fn rates_in_words(&self) -> String {
+        let words = self.steps.iter().map(|step| match step.start_s {
+            0.0 => step.rate.to_string(),
+            start_s => format!("{} from {start_s} s", step.rate),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// Transactions a second from a time after the window's start on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
