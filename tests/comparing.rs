@@ -141,7 +141,8 @@ fn experiment(maker: &mut Maker, seed: u64, blocks: u32, is_paired: bool, of_run
     for block in 1..=blocks {
         let of_block = if is_paired { OF_BLOCK * normal(&mut random) } else { 0.0 };
         // Every second block is the one before it in reverse.
-        first = if block % 2 == 0 { 1 - first } else { random.random_range(0..2) };
+        let drawn = random.random_range(0..2);
+        first = if block % 2 == 0 { 1 - first } else { drawn };
         for (at, target) in ["a", "b"].into_iter().enumerate() {
             let by = of_block + of_run(&mut random, at == first) + if at == 1 { log } else { 0.0 };
             let run = maker.run(&mut random, by);
@@ -372,6 +373,29 @@ fn other_loads_are_refused_and_forced_with_their_differences() {
         assert!(forced.contains("Not the same, and compared by --force") && forced.contains(words), "{forced}");
         assert!(forced.contains("no difference shown"), "{forced}");
     }
+}
+
+#[test]
+fn another_text_of_a_workload_is_refused_and_one_that_was_not_noted_is_warned_of() {
+    let mut maker = Maker::new();
+    let folder = tempfile::tempdir().unwrap();
+    let (before, after) = (folder.path().join("before"), folder.path().join("after"));
+    let paths = [before.to_str().unwrap(), after.to_str().unwrap()];
+    for (at, tps) in ABOUT_1000.into_iter().enumerate() {
+        let mut run = maker.steady(tps);
+        save(&after, &format!("{at}.json"), &run);
+        run["spec"]["workload_sha256"] = json!("ab".repeat(32));
+        save(&before, &format!("{at}.json"), &run);
+    }
+    let message = fail(2, &["compare", paths[0], paths[1]]);
+    assert!(message.contains("the workload file was changed, SHA-256: abab"), "{message}");
+    let forced = unwrapped(&compare_text(0, &[paths[0], paths[1], "--force"]));
+    assert!(forced.contains("the workload file was changed, SHA-256: abab"), "{forced}");
+    let mut older = maker.steady(1000.0);
+    older["spec"].as_object_mut().unwrap().remove("workload_sha256").unwrap();
+    (0..5).for_each(|at| save(&after, &format!("{at}.json"), &older));
+    let shown = unwrapped(&compare_text(0, &paths));
+    assert!(shown.contains("5 of 10 runs are from before reports noted their workload's text"), "{shown}");
 }
 
 #[test]

@@ -257,6 +257,30 @@ fn only_the_same_experiment_is_gone_on_with_and_may_get_more_repeats() {
 }
 
 #[test]
+fn a_workload_file_that_was_changed_is_another_experiment() {
+    let parent = tempfile::tempdir().unwrap();
+    let (folder, base, file) = (new_folder(&parent), parent.path().join("base.yaml"), parent.path().join("own.yaml"));
+    let statement = "{do_it: {kind: read, sql: \"SELECT 1\"}}";
+    let text = format!("description: base\nstatements: {statement}\ntransaction: {{steps: [{{execute: do_it}}]}}\n");
+    std::fs::write(&base, &text).unwrap();
+    std::fs::write(&file, "description: own\nextends: ./base.yaml\n").unwrap();
+    let (dir, file) = (folder.to_str().unwrap(), file.to_str().unwrap());
+    let run = ["run", "--workload", file, "--target", FAST, "--events", "5", "--time", "0"];
+    succeed(&[&run[..], &["--dir", dir]].concat());
+    std::fs::write(&base, text.replace("SELECT 1", "SELECT 2")).unwrap();
+    let resume = [&run[..], &["--resume", dir, "--repeat", "2"]].concat();
+    let message = fail(2, &resume);
+    assert!(message.contains("the workload file was changed") && message.lines().count() == 1, "{message}");
+    // An experiment that did not note the text is gone on with, and it says so.
+    let design = folder.join("experiment.json");
+    let mut experiment = json(&design);
+    experiment["design"]["spec"].as_object_mut().unwrap().remove("workload_sha256").unwrap();
+    std::fs::write(&design, experiment.to_string()).unwrap();
+    let output = oltpbench(&resume).assert().success().get_output().clone();
+    assert!(support::program::text(&output.stderr).contains("from before it noted the workload's text"));
+}
+
+#[test]
 fn what_makes_no_experiment_is_refused_before_anything_is_measured() {
     let parent = tempfile::tempdir().unwrap();
     let folder = new_folder(&parent);

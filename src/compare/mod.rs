@@ -309,6 +309,9 @@ pub fn compare(paths: &[PathBuf], options: Options) -> Result<Comparison, Compar
                 differences.push(difference);
             }
         }
+        let (other_text, untold) = setup::workload_texts(&each.baseline, &each.side.name, &each.other);
+        differences.extend(other_text.filter(|difference| !differences.contains(difference)));
+        warnings.extend(untold);
         warnings.extend(each.warning(&baseline.name));
     }
     if !options.force && !differences.is_empty() {

@@ -27,6 +27,40 @@ impl Difference {
 
 type Property = (String, String);
 
+/// Another text of a workload of the same name, and what is to be said where some runs do not tell theirs.
+pub(super) fn workload_texts(
+    baseline: &[&RunReport],
+    side: &str,
+    other: &[&RunReport],
+) -> (Option<Difference>, Option<String>) {
+    let both = || baseline.iter().chain(other).map(|run| &run.spec);
+    let names: BTreeSet<&str> = both().map(|spec| spec.workload.as_str()).collect();
+    // That other workloads have other texts goes without saying.
+    if names.len() > 1 {
+        return (None, None);
+    }
+    let texts = |runs: &[&RunReport]| {
+        let texts: BTreeSet<String> = runs.iter().filter_map(|run| run.spec.workload_sha256.clone()).collect();
+        texts
+    };
+    let (of_baseline, of_other) = (texts(baseline), texts(other));
+    let difference = (of_baseline.union(&of_other).count() > 1).then(|| Difference {
+        what: "the workload file was changed, SHA-256".into(),
+        baseline: of_baseline.into_iter().collect(),
+        side: side.into(),
+        other: of_other.into_iter().collect(),
+    });
+    let untold = both().filter(|spec| spec.workload_sha256.is_none()).count();
+    let warning = (untold > 0).then(|| {
+        format!(
+            "{untold} of {} runs are from before reports noted their workload's text, so that of {} may have been another one.",
+            both().count(),
+            names.into_iter().collect::<String>()
+        )
+    });
+    (difference, warning)
+}
+
 /// What two sides' runs have otherwise, of the properties that `of` gives.
 pub(super) fn differences<'a>(
     baseline: &[&'a RunReport],

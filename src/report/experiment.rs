@@ -199,9 +199,15 @@ fn write_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row<'a>> + C
 
 impl Design {
     /// What this design has otherwise than `other`, as in `spec.time_s is 10 and was 20`. What the servers said of their
-    /// settings is not compared, nor where passwords come from.
+    /// settings is not compared, nor where passwords come from; the workload's text only where both have it.
     pub fn differences_from(&self, other: &Design) -> Vec<String> {
         let mut found = Vec::new();
+        if let (Some(is), Some(was)) = (&self.spec.workload_sha256, &other.spec.workload_sha256)
+            && self.spec.workload == other.spec.workload
+            && is != was
+        {
+            found.push(format!("the workload file was changed (its SHA-256 is {is} and was {was})"));
+        }
         if let (Some(this), Some(other)) = (as_read(self), as_read(other)) {
             compare("", &this, &other, &mut found);
         }
@@ -214,7 +220,7 @@ fn as_read(design: &Design) -> Option<Value> {
     serde_json::from_str(&serde_json::to_string(design).ok()?).ok()
 }
 
-const NOT_COMPARED: [&str; 2] = ["variables", "password_command"];
+const NOT_COMPARED: [&str; 3] = ["variables", "password_command", "workload_sha256"];
 
 fn compare(path: &str, this: &Value, other: &Value, found: &mut Vec<String>) {
     let below = |key: &dyn std::fmt::Display| if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
@@ -254,6 +260,7 @@ mod tests {
         };
         let spec = Spec {
             workload: "oltp_read_only".into(),
+            workload_sha256: None,
             profile: None,
             threads: 1,
             time_s: Some(0.1 + 0.2),
@@ -303,6 +310,19 @@ mod tests {
                 "threads is [1,8,64] and was [1,8]",
             ]
         );
+    }
+
+    #[test]
+    fn another_text_of_the_workload_is_another_design_where_both_are_known() {
+        let with = |sha256: Option<&str>| {
+            let mut design = design();
+            design.spec.workload_sha256 = sha256.map(Into::into);
+            design
+        };
+        let differences = with(Some("12")).differences_from(&with(Some("ab")));
+        assert_eq!(differences, ["the workload file was changed (its SHA-256 is 12 and was ab)"]);
+        assert_eq!(with(Some("12")).differences_from(&with(Some("12"))), [""; 0]);
+        assert_eq!(with(Some("12")).differences_from(&with(None)), [""; 0]);
     }
 
     #[test]

@@ -162,6 +162,9 @@ pub struct Cell {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
     pub workload: String,
+    /// Of the workload's text and the texts that it extends; `None` in documents from before it was noted.
+    #[serde(default)]
+    pub workload_sha256: Option<String>,
     pub profile: Option<Profile>,
     pub threads: u32,
     /// `None` is no limit.
