@@ -132,6 +132,9 @@ fn a_run_that_fails_is_marked_and_the_rest_go_on() {
     assert!(documents(&folder).iter().all(|(_, run)| run["cell"]["target"] == "fast"));
     // Nothing was measured there.
     assert!(!folder.join("failed").exists());
+    let list = succeed(&["report", "list", dir]);
+    let missing: Vec<&str> = list.lines().skip_while(|line| !line.starts_with("Without a report:")).collect();
+    assert!(missing.len() >= 3 && missing[1].starts_with("    dead, 1 thread, repeat 1: 1 of 1 connec"), "{list}");
     let before = documents(&folder);
     let message = fail(1, &with(&[&targets, &options, &["--resume", dir]]));
     assert!(message.contains("2 of 4 runs failed"), "{message}");
@@ -150,6 +153,7 @@ fn what_a_failed_run_measured_is_kept_apart() {
     let arguments = with(&[&["--target", stalled, "--time", "0.5", "--forced-shutdown", "0.1", "--dir", dir]]);
     fail(1, &arguments);
     assert!(documents(&folder).is_empty());
+    assert!(succeed(&["report", "list", dir]).starts_with("Without a report:\n    stalled, 1 thread, repeat 1: "));
     let kept = json(&folder.join("failed/b01-c01-stalled-t1.json"));
     assert!(count(&kept, "totals.transactions") > 0);
 }
@@ -250,6 +254,30 @@ fn only_the_same_experiment_is_gone_on_with_and_may_get_more_repeats() {
     succeed(&with(&[&same, &["--repeat", "3"], &resume]));
     assert_eq!(documents(&folder).len(), 6);
     assert_eq!(of_runs(&folder, "order").len(), 6);
+}
+
+#[test]
+fn a_workload_file_that_was_changed_is_another_experiment() {
+    let parent = tempfile::tempdir().unwrap();
+    let (folder, base, file) = (new_folder(&parent), parent.path().join("base.yaml"), parent.path().join("own.yaml"));
+    let statement = "{do_it: {kind: read, sql: \"SELECT 1\"}}";
+    let text = format!("description: base\nstatements: {statement}\ntransaction: {{steps: [{{execute: do_it}}]}}\n");
+    std::fs::write(&base, &text).unwrap();
+    std::fs::write(&file, "description: own\nextends: ./base.yaml\n").unwrap();
+    let (dir, file) = (folder.to_str().unwrap(), file.to_str().unwrap());
+    let run = ["run", "--workload", file, "--target", FAST, "--events", "5", "--time", "0"];
+    succeed(&[&run[..], &["--dir", dir]].concat());
+    std::fs::write(&base, text.replace("SELECT 1", "SELECT 2")).unwrap();
+    let resume = [&run[..], &["--resume", dir, "--repeat", "2"]].concat();
+    let message = fail(2, &resume);
+    assert!(message.contains("the workload file was changed") && message.lines().count() == 1, "{message}");
+    // An experiment that did not note the text is gone on with, and it says so.
+    let design = folder.join("experiment.json");
+    let mut experiment = json(&design);
+    experiment["design"]["spec"].as_object_mut().unwrap().remove("workload_sha256").unwrap();
+    std::fs::write(&design, experiment.to_string()).unwrap();
+    let output = oltpbench(&resume).assert().success().get_output().clone();
+    assert!(support::program::text(&output.stderr).contains("from before it noted the workload's text"));
 }
 
 #[test]

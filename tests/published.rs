@@ -62,6 +62,8 @@ fn every_rate_is_held_against_the_one_that_counts_the_same() {
             .unwrap_or_else(|| panic!("{text}"));
         line.split_whitespace().last().unwrap().to_string()
     };
+    let unlike = ratio(&against("tidb-8.5/read-only-50"), "tps");
+    assert_eq!(unlike, "-");
     let article = against("cloudsql-article/read-proxy");
     assert_eq!(ratio(&article, "rps"), "0.475", "38042.15 / 80102.26");
     // PolarDB's QPS has neither BEGIN nor COMMIT, Finch's has both.

@@ -228,7 +228,7 @@ impl Asked<'_> {
             profile: self.choice.reported_profile(self.matches, &job.spec),
             rand_type: self.random.type_name(),
             options: self.choice.reported_options(self.matches),
-            ..described(self.choice.workload.name(), &job.spec, protocol, &self.random.settings())
+            ..described(&self.choice.workload, &job.spec, protocol, &self.random.settings())
         }
     }
 
@@ -311,9 +311,10 @@ pub(super) fn reported_target(address: &TargetAddress, facts: Facts) -> report::
 }
 
 /// What the report says of a run with no profile and no options given.
-fn described(workload: &str, spec: &RunSpec, protocol: Protocol, random: &RandomSettings) -> report::Spec {
+fn described(workload: &Workload, spec: &RunSpec, protocol: Protocol, random: &RandomSettings) -> report::Spec {
     report::Spec {
-        workload: workload.to_string(),
+        workload: workload.name().to_string(),
+        workload_sha256: Some(workload.sha256().to_string()),
         profile: None,
         threads: spec.threads,
         time_s: spec.time.map(|time| time.as_secs_f64()),
@@ -613,6 +614,6 @@ fn demo_run(
     };
     let job = Job { address: address.clone(), plan, spec, wanted: PsMode::Auto, prepared: None };
     let outcome = job.measure(&mut Console::new(Some(95.0)), interrupted)?;
-    let described = described(workload.name(), &job.spec, outcome.protocol, &RandomSettings::default());
+    let described = described(workload, &job.spec, outcome.protocol, &RandomSettings::default());
     Ok(outcome.report(address, |target| Setup::new(described, target)))
 }

@@ -193,6 +193,11 @@ fn resumed(
     if let Some(difference) = design.differences_from(&before.design).into_iter().next() {
         return refused(format!("this is another experiment, since {difference}; give the command that began it"));
     }
+    if before.design.spec.workload_sha256.is_none() {
+        super::show_error(
+            "Note: its experiment.json is from before it noted the workload's text; see that it is the same.",
+        );
+    }
     let planned = before.runs.iter().map(|run| run.block).max().unwrap_or(0);
     let repeats = args.repeat.unwrap_or(planned);
     if repeats < planned {

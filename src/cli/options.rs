@@ -159,7 +159,7 @@ pub(super) struct GridArgs {
     /// A target and its name, such as direct=mysql://10.0.0.5/sbtest, in place of --url; may be given several times
     #[arg(long, value_name = "NAME=URL", value_parser = parse_named_url, conflicts_with_all = ["url", "host", "port", "user", "database", "socket"])]
     pub(super) target: Vec<NamedUrl>,
-    /// How often each combination of target, threads and rate is measured; each repeat has an order of its own
+    /// How often each combination of target, threads and rate is measured; repeats have different orders
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     pub(super) repeat: Option<u32>,
     /// New folder for the experiment's reports [default: named after the time]

@@ -3,13 +3,14 @@
 //! Measures nothing and asks no server. Must not import: `engine`, `target`, `workload`.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::CliError;
-use crate::report::saved::{self, Saved};
+use crate::report::experiment::Experiment;
+use crate::report::saved::{self, Saved, SavedError};
 use crate::report::{RunReport, csv, hlog, html, list, markdown, text};
 
 const EXAMPLE: &str = "Examples:
@@ -72,7 +73,7 @@ pub(super) fn command() -> Command {
 pub(super) fn report(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     if let Some(("list", matches)) = matches.subcommand() {
         let folder = matches.get_one::<PathBuf>("folder").expect("clap requires it");
-        print(&list::list(&read(std::slice::from_ref(folder))?));
+        print(&listed(folder)?);
         return Ok(ExitCode::SUCCESS);
     }
     let args = ReportArgs::from_arg_matches(matches).map_err(CliError::Clap)?;
@@ -83,6 +84,18 @@ pub(super) fn report(matches: &ArgMatches) -> Result<ExitCode, CliError> {
         None => print(&shown),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An experiment of which not one run has a report has still something to list.
+fn listed(folder: &Path) -> Result<String, CliError> {
+    let unreadable = |error: SavedError| CliError::Run(error.to_string());
+    let experiment = folder.join(saved::DESIGN).is_file().then(|| Experiment::read(folder)).transpose();
+    let experiment = experiment.map_err(unreadable)?;
+    let runs = match saved::read(folder) {
+        Err(SavedError::Empty(_)) if experiment.is_some() => Vec::new(),
+        runs => runs.map_err(unreadable)?,
+    };
+    Ok(list::list(&runs, &experiment.iter().flat_map(|known| known.without_result(folder)).collect::<Vec<_>>()))
 }
 
 fn read(paths: &[PathBuf]) -> Result<Vec<Saved>, CliError> {

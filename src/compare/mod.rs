@@ -38,6 +38,9 @@ use sides::{Cell, Runs, Sides};
 /// Version of the document's layout.
 pub const SCHEMA_VERSION: u32 = 1;
 
+/// Why runs do not tell a percentile.
+const TOO_FEW_BEYOND: &str = "too few latencies beyond it";
+
 #[derive(Debug, thiserror::Error)]
 pub enum CompareError {
     #[error(transparent)]
@@ -46,6 +49,10 @@ pub enum CompareError {
     OneRun(PathBuf),
     #[error("{0} is of one target, so there is nothing to compare; give a second file or folder")]
     OneTarget(PathBuf),
+    #[error(
+        "{first} and {second} both have the run {run}, which is no different from itself; give another file or folder"
+    )]
+    OnBothSides { first: String, second: String, run: PathBuf },
     #[error("{0} is of no experiment, unlike other files of its folder; give it a folder of its own")]
     NotOfExperiment(PathBuf),
     #[error("{side} has no run to compare: {reasons}")]
@@ -199,6 +206,9 @@ pub struct Regression {
     pub shown: Vec<Regressed>,
     /// The regression that about 8 of 10 such experiments would have shown, whichever figure it is in.
     pub could_show: Option<f64>,
+    /// Percentiles that the runs are too short to tell, by side and cell.
+    #[serde(default)]
+    pub not_judged: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -262,7 +272,7 @@ impl Figure {
     fn reason_against(self, runs: &[&RunReport]) -> Option<String> {
         let fewest = runs.iter().map(|run| run.latency_us.response.count).min().unwrap_or_default();
         match self.beyond() {
-            Some(share) if share * (fewest as f64) < FEWEST_BEYOND => Some("too few latencies beyond it".into()),
+            Some(share) if share * (fewest as f64) < FEWEST_BEYOND => Some(TOO_FEW_BEYOND.into()),
             _ if runs.iter().all(|run| self.of(run).value > 0.0) => None,
             _ => Some("a run has none".into()),
         }
@@ -301,6 +311,9 @@ pub fn compare(paths: &[PathBuf], options: Options) -> Result<Comparison, Compar
                 differences.push(difference);
             }
         }
+        let (other_text, untold) = setup::workload_texts(&each.baseline, &each.side.name, &each.other);
+        differences.extend(other_text.filter(|difference| !differences.contains(difference)));
+        warnings.extend(untold);
         warnings.extend(each.warning(&baseline.name));
     }
     if !options.force && !differences.is_empty() {
@@ -521,7 +534,8 @@ fn common_blocks(
     Ok(blocks(from, baseline)?.intersection(&blocks(side, other)?).copied().collect())
 }
 
-/// Chance may have put one side first in every block; then what a block's first run meets is no chance.
+/// Whether one side came first in every block, so that what a block's first run meets is no chance. Orders that are reversed
+/// from block to block leave that to experiments of which blocks are missing, or that were made without it.
 fn always_first(
     (from, baseline): (&Runs, &[&RunReport]),
     (side, other): (&Runs, &[&RunReport]),
@@ -639,7 +653,35 @@ fn regression(
     let level = ALPHA / tests.len().max(1) as f64;
     let needed = tests.iter().map(|test| test.could_show(level).unwrap_or(f64::INFINITY)).fold(0.0, f64::max);
     let could_show = (1.0 + limit) * (1.0 + needed) - 1.0;
-    Regression { limit, shown, could_show: (could_show.is_finite() && !tests.is_empty()).then_some(could_show) }
+    let could_show = (could_show.is_finite() && !tests.is_empty()).then_some(could_show);
+    Regression { limit, shown, could_show, not_judged: pairs.iter().filter_map(Pair::not_judged).collect() }
+}
+
+impl Pair {
+    fn place(&self) -> String {
+        format!("{} ({})", self.side, self.cell.words())
+    }
+
+    /// The percentiles that its runs are too short to tell, such as `p99, p99.9 of b (oltp_read_only, 1 thread)`.
+    fn not_judged(&self) -> Option<String> {
+        let too_short = self.figures.iter().filter(|compared| compared.reason.as_deref() == Some(TOO_FEW_BEYOND));
+        let names: Vec<&str> = too_short.map(|compared| compared.figure.name()).collect();
+        (!names.is_empty()).then(|| format!("{} of {}", names.join(", "), self.place()))
+    }
+
+    /// What of it a verdict is missing on, and not for a run's length alone: all of it, or figures that one side has none of.
+    fn gap(&self) -> Option<String> {
+        let untold = self.figures.iter().filter(|compared| compared.verdict == Verdict::CannotTell);
+        let untold: Vec<&Compared> = untold.collect();
+        if untold.len() == self.figures.len() {
+            let reason = untold.first().and_then(|compared| compared.reason.as_deref()).unwrap_or("unknown");
+            return Some(format!("no figure of {} has a verdict: {reason}", self.place()));
+        }
+        let of_one_side =
+            untold.iter().filter(|compared| (compared.baseline.value > 0.0) != (compared.other.value > 0.0));
+        let names: Vec<&str> = of_one_side.map(|compared| compared.figure.name()).collect();
+        (!names.is_empty()).then(|| format!("{} of {}: one side has none", names.join(", "), self.place()))
+    }
 }
 
 impl Comparison {
@@ -647,14 +689,6 @@ impl Comparison {
     pub fn gaps(&self) -> Vec<String> {
         let left_out =
             self.sides.iter().flat_map(|side| side.left_out.iter().map(|run| format!("{}: {run}", side.name)));
-        let untold = self
-            .pairs
-            .iter()
-            .filter(|pair| pair.figures.iter().all(|compared| compared.verdict == Verdict::CannotTell));
-        let untold = untold.map(|pair| {
-            let reason = pair.figures.first().and_then(|compared| compared.reason.as_deref()).unwrap_or("unknown");
-            format!("no figure of {} ({}) has a verdict: {reason}", pair.side, pair.cell.words())
-        });
-        left_out.chain(self.not_compared.iter().cloned()).chain(untold).collect()
+        left_out.chain(self.not_compared.iter().cloned()).chain(self.pairs.iter().filter_map(Pair::gap)).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! A run held against a published figure: their ratios, and every difference of set-up that is found.
 //!
-//! Invariants: only figures of the same meaning are divided, and by which rule is said. Nothing is called better, worse or
+//! Invariants: only figures of the same meaning are divided, and by which rule is said; those of transactions only where a
+//! transaction is as many requests on both sides. Nothing is called better, worse or
 //! significant: a published figure comes without its error, and from a set-up that is never quite the same.
 //!
 //! Must not import: `engine`, `target`, `workload`, `cli`.
@@ -42,7 +43,7 @@ pub fn text(
     wrapped(&mut out, "    ", &source.cited());
     wrapped(&mut out, "    ", &source.address.to_string());
     out.push('\n');
-    ratios(&mut out, &pairs);
+    ratios(&mut out, &pairs, unlike_transactions(report, publication, run));
     out.push_str("\nRules:\n");
     for pair in &pairs {
         wrapped(&mut out, &format!("    {:<10} ", pair.figure), &format!("{}: {}", pair.column, pair.rule));
@@ -61,13 +62,30 @@ struct Pair<'a> {
     published: &'a crate::published::Figure,
     column: &'a str,
     rule: &'static str,
+    /// Whether it counts or times transactions, and not statements.
+    of_transactions: bool,
 }
 
 fn pairs<'a>(report: &RunReport, publication: &'a Publication, run: &'a Run) -> Vec<Pair<'a>> {
     let pair = |column: &'a crate::published::Column| {
         let published = run.values.get(&column.name)?;
         let (figure, rule) = counterpart(column.meaning)?;
-        Some(Pair { figure, measured: measured(report, column.meaning), published, column: &column.name, rule })
+        let of_transactions = match column.meaning {
+            Meaning::Transactions
+            | Meaning::TransactionMinMs
+            | Meaning::TransactionMeanMs
+            | Meaning::TransactionP95Ms
+            | Meaning::TransactionMaxMs => true,
+            Meaning::Sysbench05Requests
+            | Meaning::Sysbench10Queries
+            | Meaning::DataStatements
+            | Meaning::AllStatements
+            | Meaning::ReadStatements
+            | Meaning::WriteStatements
+            | Meaning::NoCounterpart => false,
+        };
+        let (measured, column) = (measured(report, column.meaning), column.name.as_str());
+        Some(Pair { figure, measured, published, column, rule, of_transactions })
     };
     publication.columns.iter().filter_map(pair).collect()
 }
@@ -113,10 +131,33 @@ fn measured(report: &RunReport, meaning: Meaning) -> Option<f64> {
     Some(figure).filter(|figure| *figure > 0.0)
 }
 
-fn ratios(out: &mut String, pairs: &[Pair]) {
+/// Requests of a transaction here and there, where they are known and not as many. What retries and their pieces add to a
+/// count, and the rounding of printed rates, is far below the one request that transactions of different work differ by.
+fn unlike_transactions(report: &RunReport, publication: &Publication, run: &Run) -> Option<[f64; 2]> {
+    let counts = &report.totals.counts;
+    let here = (counts.transactions > 0).then(|| counts.read_write_requests as f64 / counts.transactions as f64)?;
+    let there = run.setup.statements.get().map(|statements| requests_in(statements));
+    let there = there.or_else(|| {
+        let value = |of: &[Meaning]| {
+            let column = publication.columns.iter().find(|column| of.contains(&column.meaning))?;
+            run.values.get(&column.name)?.value().filter(|value| *value > 0.0)
+        };
+        Some(value(&[Meaning::Sysbench05Requests, Meaning::DataStatements])? / value(&[Meaning::Transactions])?)
+    })?;
+    ((here / there - 1.0).abs() > 0.02).then_some([here, there])
+}
+
+/// How many requests `BEGIN, 10 point_select, COMMIT` has.
+fn requests_in(statements: &str) -> f64 {
+    let count = |statement: &str| statement.split_once(' ').and_then(|(count, _)| count.parse::<f64>().ok());
+    statements.split(", ").filter_map(count).sum()
+}
+
+fn ratios(out: &mut String, pairs: &[Pair], unlike: Option<[f64; 2]>) {
     let _ = writeln!(out, "    {:<10} {:>18} {:>18} {:>12}", "", "this run", "published", "ratio");
     for pair in pairs {
         let ratio = pair.measured.zip(pair.published.value()).filter(|(_, published)| *published > 0.0);
+        let ratio = ratio.filter(|_| unlike.is_none() || !pair.of_transactions);
         let _ = writeln!(
             out,
             "    {:<10} {:>18} {:>18} {:>12}",
@@ -127,6 +168,19 @@ fn ratios(out: &mut String, pairs: &[Pair]) {
         );
     }
     out.push('\n');
+    if let Some([here, there]) = unlike {
+        let names = pairs.iter().filter(|pair| pair.of_transactions).map(|pair| pair.figure).collect::<Vec<_>>();
+        if !names.is_empty() {
+            let [here, there] = [here, there].map(|requests| format!("{requests:.1}").replace(".0", ""));
+            let text = format!(
+                "{}: no ratio, since the transactions are unlike: one is {here} requests here and {there} in the \
+                 published run.",
+                names.join(", ")
+            );
+            wrapped(out, "    ", &text);
+            out.push('\n');
+        }
+    }
     wrapped(
         out,
         "    ",

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::sides::rates;
-use crate::report::{RunReport, Spec};
+use crate::report::{AskedOpenLoop, RunReport, Spec};
 
 /// Something that is not the same in all runs of two sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +26,40 @@ impl Difference {
 }
 
 type Property = (String, String);
+
+/// Another text of a workload of the same name, and what is to be said where some runs do not tell theirs.
+pub(super) fn workload_texts(
+    baseline: &[&RunReport],
+    side: &str,
+    other: &[&RunReport],
+) -> (Option<Difference>, Option<String>) {
+    let both = || baseline.iter().chain(other).map(|run| &run.spec);
+    let names: BTreeSet<&str> = both().map(|spec| spec.workload.as_str()).collect();
+    // That other workloads have other texts goes without saying.
+    if names.len() > 1 {
+        return (None, None);
+    }
+    let texts = |runs: &[&RunReport]| {
+        let texts: BTreeSet<String> = runs.iter().filter_map(|run| run.spec.workload_sha256.clone()).collect();
+        texts
+    };
+    let (of_baseline, of_other) = (texts(baseline), texts(other));
+    let difference = (of_baseline.union(&of_other).count() > 1).then(|| Difference {
+        what: "the workload file was changed, SHA-256".into(),
+        baseline: of_baseline.into_iter().collect(),
+        side: side.into(),
+        other: of_other.into_iter().collect(),
+    });
+    let untold = both().filter(|spec| spec.workload_sha256.is_none()).count();
+    let warning = (untold > 0).then(|| {
+        format!(
+            "{untold} of {} runs are from before reports noted their workload's text, so that of {} may have been another one.",
+            both().count(),
+            names.into_iter().collect::<String>()
+        )
+    });
+    (difference, warning)
+}
 
 /// What two sides' runs have otherwise, of the properties that `of` gives.
 pub(super) fn differences<'a>(
@@ -68,7 +101,7 @@ pub(super) fn of_load(run: &RunReport) -> Vec<Property> {
     let mut properties: Vec<Property> = vec![
         ("workload".into(), spec.workload.clone()),
         ("threads".into(), spec.threads.to_string()),
-        ("rate".into(), spec.open_loop.as_ref().map_or("closed loop".into(), rates)),
+        ("rate".into(), spec.open_loop.as_ref().map_or("closed loop".into(), AskedOpenLoop::rates_in_words)),
         ("time (s)".into(), limit(spec.time_s.map(|time_s| time_s.to_string()))),
         ("events".into(), limit(spec.events.map(|events| events.to_string()))),
         ("warm-up (s)".into(), spec.warmup_time_s.to_string()),

@@ -4,13 +4,13 @@
 //!
 //! Must not import: `engine`, `target`, `workload`, `cli`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use super::CompareError;
-use crate::report::experiment::{Experiment, State};
+use crate::report::experiment::Experiment;
 use crate::report::figures::counted;
 use crate::report::saved::{self, DESIGN, Saved, SavedError, file_name};
 use crate::report::{AskedOpenLoop, RunReport};
@@ -59,6 +59,7 @@ impl Sides {
                 .map(|(path, name)| whole(path, name))
                 .collect::<Result<_, SavedError>>()?,
         };
+        refuse_runs_on_both(&sides)?;
         for side in &mut sides {
             side.leave_out(force);
             if side.runs.is_empty() {
@@ -118,18 +119,10 @@ impl Cell {
     pub fn words(&self) -> String {
         let target = self.target.as_ref().map_or(String::new(), |target| format!("{target}: "));
         let threads = counted(u64::from(self.threads), "thread");
-        let rate = self.open_loop.as_ref().map_or(String::new(), |open_loop| format!(", rate {}", rates(open_loop)));
+        let rate = |open_loop: &AskedOpenLoop| format!(", rate {}", open_loop.rates_in_words());
+        let rate = self.open_loop.as_ref().map_or(String::new(), rate);
         format!("{target}{}, {threads}{rate}", self.workload)
     }
-}
-
-/// The rates of a schedule in words.
-pub(super) fn rates(open_loop: &AskedOpenLoop) -> String {
-    let words = open_loop.steps.iter().map(|step| match step.start_s {
-        0.0 => step.rate.to_string(),
-        start_s => format!("{} from {start_s} s", step.rate),
-    });
-    words.collect::<Vec<_>>().join(", ")
 }
 
 impl Runs {
@@ -146,6 +139,21 @@ impl Runs {
             format!("{} ({reason})", file_name(&run.path))
         }));
     }
+}
+
+/// A file has one path, however it was given.
+fn refuse_runs_on_both(sides: &[Runs]) -> Result<(), CompareError> {
+    let mut seen: BTreeMap<PathBuf, &str> = BTreeMap::new();
+    for side in sides {
+        for run in &side.runs {
+            let real = run.path.canonicalize().unwrap_or_else(|_| run.path.clone());
+            if let Some(first) = seen.insert(real, &side.name) {
+                let (first, second) = (first.into(), side.name.clone());
+                return Err(CompareError::OnBothSides { first, second, run: run.path.clone() });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Why a run's figures are not to be used.
@@ -179,7 +187,7 @@ fn targets_of(folder: &Path) -> Result<Vec<Runs>, CompareError> {
         }
     }
     for side in &mut sides {
-        side.left_out = not_done(experiment.as_ref(), Some(&side.name));
+        side.left_out = not_done(experiment.as_ref(), folder, Some(&side.name));
     }
     Ok(sides)
 }
@@ -187,19 +195,14 @@ fn targets_of(folder: &Path) -> Result<Vec<Runs>, CompareError> {
 /// A file or a folder as one side.
 pub(super) fn whole(path: &Path, name: String) -> Result<Runs, SavedError> {
     let experiment = if path.join(DESIGN).is_file() { Some(Experiment::read(path)?) } else { None };
-    Ok(Runs { name, runs: saved::read(path)?, left_out: not_done(experiment.as_ref(), None) })
+    Ok(Runs { name, runs: saved::read(path)?, left_out: not_done(experiment.as_ref(), path, None) })
 }
 
 /// The runs of an experiment that have no result, of one target or of all.
-fn not_done(experiment: Option<&Experiment>, target: Option<&str>) -> Vec<String> {
-    let runs = experiment.into_iter().flat_map(|experiment| &experiment.runs);
-    let runs = runs.filter(|run| run.state != State::Done && target.is_none_or(|target| run.target == target));
-    let reason = |run: &crate::report::experiment::Run| match run.state {
-        State::Planned => "not measured yet".to_string(),
-        State::Interrupted => "interrupted".to_string(),
-        _ => run.error.clone().unwrap_or_else(|| "failed".into()),
-    };
-    runs.map(|run| format!("{} ({})", run.words(), reason(run))).collect()
+fn not_done(experiment: Option<&Experiment>, folder: &Path, target: Option<&str>) -> Vec<String> {
+    let runs = experiment.into_iter().flat_map(|experiment| experiment.without_result(folder));
+    let runs = runs.filter(|(run, _)| target.is_none_or(|target| run.target == target));
+    runs.map(|(run, reason)| format!("{} ({reason})", run.words())).collect()
 }
 
 fn target_of(run: &Saved) -> Option<String> {

@@ -98,6 +98,11 @@ impl Comparison {
                 });
             paragraph(out, "", 0, &format!("No regression of more than {limit} is shown. {could}."))?;
         }
+        if !regression.not_judged.is_empty() {
+            let figures = escaped(&regression.not_judged.join("; "));
+            let text = format!("**Not judged**, since too few latencies lie beyond it: {figures}. Longer runs tell.");
+            paragraph(out, "", 0, &text)?;
+        }
         Ok(())
     }
 }
@@ -153,8 +158,8 @@ fn write_item(out: &mut String, text: &str) -> std::fmt::Result {
 
 fn write_pair(out: &mut String, baseline: &str, pair: &Pair) -> std::fmt::Result {
     let runs = match (pair.method, pair.runs) {
-        (Method::Paired, [blocks, _]) => format!("{}, in pairs", counted(blocks as u64, "block")),
-        (Method::Unpaired, [first, second]) => format!("{first} and {second} runs, not in pairs"),
+        (Method::Paired, [blocks, _]) => format!("{}, in pairs; geometric means", counted(blocks as u64, "block")),
+        (Method::Unpaired, [first, second]) => format!("{first} and {second} runs, not in pairs; geometric means"),
         (Method::SingleRuns, _) => "a single run each".to_string(),
     };
     writeln!(out, "\n### {}: {}\n", escaped(&pair.side), escaped(&pair.cell.words()))?;

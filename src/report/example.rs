@@ -143,6 +143,7 @@ pub fn report_of(spec: Spec, measurement: &Measurement) -> RunReport {
 pub fn spec() -> Spec {
     Spec {
         workload: "oltp_read_write".into(),
+        workload_sha256: Some("0123456789abcdef".repeat(4)),
         profile: Some(Profile {
             name: "aurora-whitepaper".into(),
             changed: vec![ProfileChange { option: "threads".into(), value: "64".into(), profile_value: "1000".into() }],

@@ -99,7 +99,20 @@ impl Experiment {
         self.runs.iter().filter(move |run| run.state == state)
     }
 
-    /// The means of each cell's runs that are done, from the documents in the folder, and what failed.
+    /// The runs that have no report in the folder, with the reason.
+    pub fn without_result(&self, folder: &Path) -> Vec<(&Run, String)> {
+        let missing = self.runs.iter().filter(|run| !folder.join(&run.file).exists());
+        let reason = |run: &Run| match run.state {
+            State::Planned => "not measured yet".into(),
+            State::Interrupted => "interrupted".into(),
+            State::Failed => run.error.clone().unwrap_or_else(|| "failed".into()),
+            State::Done => format!("its report {} is gone", run.file),
+        };
+        missing.map(|run| (run, reason(run))).collect()
+    }
+
+    /// The geometric means of each cell's runs that are done, from the documents in the folder, and what failed. A comparison
+    /// has them too, so both put targets in the same order.
     pub fn text(&self, folder: &Path) -> Result<String, SavedError> {
         let mut rows = BTreeMap::<u32, Row<'_>>::new();
         for run in &self.runs {
@@ -152,6 +165,7 @@ fn write_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row<'a>> + C
     let with_rates = rows.clone().any(|row| row.run.rate.is_some());
     let rate_column = |text: String| if with_rates { format!("{text:>9}") } else { String::new() };
     let heading = rate_column("rate".into());
+    writeln!(out, "Geometric means over the repeats\n")?;
     writeln!(
         out,
         "{:<20} {:>7}{heading} {:>9} {:>10} {:>11} {:>9}",
@@ -160,7 +174,10 @@ fn write_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row<'a>> + C
     for row in rows {
         let mean = |at: usize, decimals: usize| match row.figures.len() {
             0 => "-".to_string(),
-            count => grouped(row.figures.iter().map(|figures| figures[at]).sum::<f64>() / count as f64, decimals),
+            count => {
+                let logs = row.figures.iter().map(|figures| figures[at].ln());
+                grouped((logs.sum::<f64>() / count as f64).exp(), decimals)
+            }
         };
         let repeats = match row.figures.len() {
             all if all == row.planned => all.to_string(),
@@ -182,9 +199,15 @@ fn write_table<'a>(out: &mut String, rows: impl Iterator<Item = &'a Row<'a>> + C
 
 impl Design {
     /// What this design has otherwise than `other`, as in `spec.time_s is 10 and was 20`. What the servers said of their
-    /// settings is not compared, nor where passwords come from.
+    /// settings is not compared, nor where passwords come from; the workload's text only where both have it.
     pub fn differences_from(&self, other: &Design) -> Vec<String> {
         let mut found = Vec::new();
+        if let (Some(is), Some(was)) = (&self.spec.workload_sha256, &other.spec.workload_sha256)
+            && self.spec.workload == other.spec.workload
+            && is != was
+        {
+            found.push(format!("the workload file was changed (its SHA-256 is {is} and was {was})"));
+        }
         if let (Some(this), Some(other)) = (as_read(self), as_read(other)) {
             compare("", &this, &other, &mut found);
         }
@@ -197,7 +220,7 @@ fn as_read(design: &Design) -> Option<Value> {
     serde_json::from_str(&serde_json::to_string(design).ok()?).ok()
 }
 
-const NOT_COMPARED: [&str; 2] = ["variables", "password_command"];
+const NOT_COMPARED: [&str; 3] = ["variables", "password_command", "workload_sha256"];
 
 fn compare(path: &str, this: &Value, other: &Value, found: &mut Vec<String>) {
     let below = |key: &dyn std::fmt::Display| if path.is_empty() { key.to_string() } else { format!("{path}.{key}") };
@@ -237,6 +260,7 @@ mod tests {
         };
         let spec = Spec {
             workload: "oltp_read_only".into(),
+            workload_sha256: None,
             profile: None,
             threads: 1,
             time_s: Some(0.1 + 0.2),
@@ -289,6 +313,19 @@ mod tests {
     }
 
     #[test]
+    fn another_text_of_the_workload_is_another_design_where_both_are_known() {
+        let with = |sha256: Option<&str>| {
+            let mut design = design();
+            design.spec.workload_sha256 = sha256.map(Into::into);
+            design
+        };
+        let differences = with(Some("12")).differences_from(&with(Some("ab")));
+        assert_eq!(differences, ["the workload file was changed (its SHA-256 is 12 and was ab)"]);
+        assert_eq!(with(Some("12")).differences_from(&with(Some("12"))), [""; 0]);
+        assert_eq!(with(Some("12")).differences_from(&with(None)), [""; 0]);
+    }
+
+    #[test]
     fn a_table_fits_80_columns_and_shows_what_is_missing() {
         let run = |target: &str, rate, state| Run {
             file: String::new(),
@@ -303,15 +340,17 @@ mod tests {
         };
         let (first, second) = (run("a-name-of-20-letters", Some(12_345.5), State::Done), run("b", None, State::Failed));
         let rows = [
-            Row { run: &first, planned: 3, figures: vec![[99_999.94, 999_998.0, 1234.0], [99_999.94, 1e6, 1236.0]] },
+            Row { run: &first, planned: 3, figures: vec![[99_000.0, 990_000.0, 1000.0], [101_000.0, 1.01e6, 4000.0]] },
             Row { run: &second, planned: 1, figures: Vec::new() },
         ];
         let mut table = String::new();
         write_table(&mut table, rows.iter()).unwrap();
         assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
         insta::assert_snapshot!(table, @r"
+        Geometric means over the repeats
+
         target               threads     rate   repeats        tps         rps  p95 (ms)
-        a-name-of-20-letters    1000  12345.5    2 of 3   99,999.9   999,999.0  1,235.00
+        a-name-of-20-letters    1000  12345.5    2 of 3   99,995.0   999,950.0  2,000.00
         b                       1000        -    0 of 1          -           -         -
         ");
     }

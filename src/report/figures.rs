@@ -85,13 +85,18 @@ pub fn decimals(value: f64, error: f64) -> usize {
     if error > 0.0 { (1.0 - error.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
 }
 
-/// A value and the ends of its interval, with the digits that it leaves.
+/// A value and the ends of its interval, with the digits that it leaves. An end that these would make 0 of, as where an
+/// interval reaches over orders of magnitude, has two digits of its own.
 pub fn with_ends(value: f64, bounds: Option<Bounds>) -> String {
     let Some(Bounds { low, high }) = bounds else {
         return format!("{} (no interval)", grouped(value, decimals(value, 0.0)));
     };
-    let decimals = decimals(value, (high - low) / 2.0);
-    let [value, low, high] = [value, low, high].map(|each| grouped(each, decimals));
+    let shared = decimals(value, (high - low) / 2.0);
+    let [value, low, high] = [value, low, high].map(|each| match each * 10f64.powi(shared as i32) {
+        below if below > 0.0 && below < 1.0 && each < 1e-6 => format!("{each:.1e}"),
+        below if below > 0.0 && below < 1.0 => grouped(each, decimals(each, each)),
+        _ => grouped(each, shared),
+    });
     format!("{value} ({low} to {high})")
 }
 
@@ -143,6 +148,9 @@ mod tests {
         assert_eq!(figure(2.5, None).to_string(), "2.500 (no interval)");
         let clamped = Some(Bounds { low: 0.0, high: 798.6 });
         assert_eq!(figure(388.2, clamped).to_string(), "388 (0 to 799)");
+        assert_eq!(with_ends(0.9, Some(Bounds { low: 0.88, high: 0.92 })), "0.900 (0.880 to 0.920)");
+        assert_eq!(with_ends(0.5, Some(Bounds { low: 0.0123, high: 310.0 })), "0.50 (0.012 to 310)");
+        assert_eq!(with_ends(0.3, Some(Bounds { low: 2.5e-9, high: 310.0 })), "0.30 (2.5e-9 to 310)");
         let bounds = Some(Bounds { low: 5.051, high: 5.212 });
         let percentile = Figure { name: "p95", percentile: Some(95.0), value: 5.120, bounds };
         assert_eq!(percentile.to_string(), "5.120 (5.051 to 5.212)");

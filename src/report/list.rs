@@ -4,17 +4,37 @@
 
 use std::fmt::Write;
 
+use super::AskedOpenLoop;
+use super::experiment::Run;
 use super::figures::grouped;
 use super::saved::{Saved, file_name};
 use super::setup::{Row, compare};
-use super::text::printable;
+use super::text::{paragraph, printable};
 
 /// Of values in columns, those that are numbers stand at the right.
-const NUMBERS: [&str; 3] = ["threads", "block", "tps"];
+const NUMBERS: [&str; 4] = ["threads", "rate", "block", "tps"];
 
-pub fn list(runs: &[Saved]) -> String {
-    let compared = compare(&runs.iter().map(rows).collect::<Vec<_>>());
+/// Runs, and those that their experiment has no report of, with the reason.
+pub fn list(runs: &[Saved], missing: &[(&Run, String)]) -> String {
     let mut out = String::new();
+    if !runs.is_empty() {
+        write_runs(&mut out, runs);
+    }
+    if !runs.is_empty() && !missing.is_empty() {
+        out.push('\n');
+    }
+    // Writing into a String cannot fail, so the results are dropped.
+    if !missing.is_empty() {
+        let _ = writeln!(out, "Without a report:");
+    }
+    for (run, reason) in missing {
+        let _ = paragraph(&mut out, &format!("    {}: ", printable(&run.words())), 8, &printable(reason));
+    }
+    out
+}
+
+fn write_runs(out: &mut String, runs: &[Saved]) {
+    let compared = compare(&runs.iter().map(rows).collect::<Vec<_>>());
     // Writing into a String cannot fail, so the results are dropped.
     for (name, value) in compared.shared.iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(out, "{:<10} {value}", format!("{name}:"));
@@ -28,12 +48,11 @@ pub fn list(runs: &[Saved]) -> String {
     }
     let widths: Vec<usize> = columns.iter().map(width).collect();
     let heads: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-    line(&mut out, &columns, &widths, &heads);
+    line(out, &columns, &widths, &heads);
     for at in 0..runs.len() {
         let values: Vec<&str> = columns.iter().map(|(_, values)| values[at].as_str()).collect();
-        line(&mut out, &columns, &widths, &values);
+        line(out, &columns, &widths, &values);
     }
-    out
 }
 
 fn rows(run: &Saved) -> Vec<Row> {
@@ -47,6 +66,8 @@ fn rows(run: &Saved) -> Vec<Row> {
         ("target", target.clone()),
         ("workload", report.spec.workload.clone()),
         ("threads", report.spec.threads.to_string()),
+        // Empty is the closed loop.
+        ("rate", report.spec.open_loop.as_ref().map_or(String::new(), AskedOpenLoop::rates_in_words)),
         ("started", started),
         ("tps", grouped(report.totals.tps, 1)),
         ("status", report.status.words().unwrap_or("completed").to_string()),
@@ -72,6 +93,7 @@ fn line(out: &mut String, columns: &[(String, Vec<String>)], widths: &[usize], t
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::experiment::State;
     use crate::report::{Status, example};
 
     #[test]
@@ -87,13 +109,33 @@ mod tests {
             run.report.name = Some("nightly".into());
             run.report.tags = [("zone".to_string(), "b\u{1b}[31m".to_string())].into();
         }
-        let list = list(&[a, b]);
+        let list = list(&[a, b], &[]);
         assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
         insta::assert_snapshot!(list);
     }
 
     #[test]
     fn one_run_is_a_line_too() {
-        insta::assert_snapshot!(list(&[example::saved("run.json")]));
+        insta::assert_snapshot!(list(&[example::saved("run.json")], &[]));
+    }
+
+    #[test]
+    fn runs_of_an_open_loop_have_their_rate_and_those_without_a_report_their_reason() {
+        let missing = Run {
+            file: "b01-c03-direct-t8.json".into(),
+            block: 1,
+            cell: 3,
+            target: "direct".into(),
+            threads: 8,
+            rate: Some(500.0),
+            state: State::Failed,
+            order: Some(3),
+            error: None,
+        };
+        let reason = "8 of 8 connections got no answer within the 10 s that --connect-timeout allows".to_string();
+        let runs = [example::saved("closed.json"), example::open_saved("open.json")];
+        let list = list(&runs, &[(&missing, reason)]);
+        assert!(list.lines().all(|line| line.chars().count() <= 80), "{list}");
+        insta::assert_snapshot!(list);
     }
 }

@@ -151,8 +151,8 @@ pub struct Cell {
     /// The target's name in the experiment.
     pub target: String,
     /// The repeat that it belongs to, from 1. All cells of a block are measured before the next block begins, in a
-    /// shuffled order, so drift falls on all alike and they may be compared in pairs. A run that failed may have been
-    /// made again later, which `order` tells.
+    /// shuffled order or that of the block before in reverse, so drift falls on all alike and they may be compared in
+    /// pairs. A run that failed may have been made again later, which `order` tells.
     pub block: u32,
     /// The run's place in the order in which the experiment was done, from 1.
     pub order: u32,
@@ -162,6 +162,9 @@ pub struct Cell {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Spec {
     pub workload: String,
+    /// Of the workload's text and the texts that it extends; `None` in documents from before it was noted.
+    #[serde(default)]
+    pub workload_sha256: Option<String>,
     pub profile: Option<Profile>,
     pub threads: u32,
     /// `None` is no limit.
@@ -196,6 +199,17 @@ pub struct AskedOpenLoop {
     /// `queue` or `shed`.
     pub overload: String,
     pub max_lateness_s: Option<f64>,
+}
+
+impl AskedOpenLoop {
+    /// Such as `500`, or `500, 1000 from 30 s`.
+    pub fn rates_in_words(&self) -> String {
+        let words = self.steps.iter().map(|step| match step.start_s {
+            0.0 => step.rate.to_string(),
+            start_s => format!("{} from {start_s} s", step.rate),
+        });
+        words.collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Transactions a second from a time after the window's start on.

@@ -61,6 +61,7 @@ pub fn rest(report: &RunReport) -> Vec<Row> {
     if !report.tags.is_empty() {
         rows.push(row("tags", report.tags_in_words()));
     }
+    rows.extend(spec.workload_sha256.iter().map(|sha256| row("SHA-256 of the workload", sha256)));
     rows.extend(options(spec, |option| !is_given(option)).map(|options| row("other options", options)));
     rows.extend(spec.time_s.map(|seconds| row("time asked for", format!("{seconds} s"))));
     rows.extend(spec.events.map(|events| row("events asked for", events)));

@@ -21,6 +21,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest, Sha256};
+
 use file::{Module, Place};
 use plan::Plan;
 pub use values::{Random, RandomKind, RandomSettings};
@@ -182,6 +184,7 @@ pub struct Workload {
     options: Vec<OptionDefinition>,
     /// The names that a run looks at.
     of_run: Vec<String>,
+    sha256: String,
 }
 
 impl Workload {
@@ -197,19 +200,19 @@ impl Workload {
 
     /// Reads a built-in workload by its name, or a file.
     pub fn load(name: &str) -> Result<Workload, WorkloadError> {
-        let mut chain = Vec::new();
+        let mut reading = Reading::default();
         let builtin = Workload::builtin_source(name).filter(|_| name != SHARED);
         let is_builtin = builtin.is_some();
         let (file, module) = match builtin {
             Some(text) => {
                 let file = format!("{name}.yaml");
-                (file.clone(), read_module(&file, None, text, &mut chain)?)
+                (file.clone(), reading.module(&file, None, text)?)
             }
             None if is_path(name) => {
                 let path = Path::new(name);
                 let text =
                     read_file(path).map_err(|source| WorkloadError::Read { path: path.to_path_buf(), source })?;
-                (name.to_string(), read_module(name, Some(path), &text, &mut chain)?)
+                (name.to_string(), reading.module(name, Some(path), &text)?)
             }
             None => {
                 let nearest = nearest(name, Workload::builtin_names().into_iter());
@@ -222,11 +225,16 @@ impl Workload {
         let options = module.options.iter().filter(|option| used(&option.name));
         let options = options.map(|option| option.value.clone()).collect();
         let name = Path::new(name).file_stem().map_or(name.to_string(), |stem| stem.to_string_lossy().into_owned());
-        Ok(Workload { name, is_builtin, file, module, options, of_run })
+        Ok(Workload { name, is_builtin, file, module, options, of_run, sha256: reading.sha256() })
     }
 
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Of its text and the texts that it extends, in hexadecimal digits: a name says too little of a file that can change.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
     }
 
     pub fn is_builtin(&self) -> bool {
@@ -267,41 +275,58 @@ fn is_path(name: &str) -> bool {
     name.contains('/') || name.ends_with(".yaml") || name.ends_with(".yml") || Path::new(name).is_file()
 }
 
-/// Reads a file and all that it extends; `chain` holds the files being read.
-fn read_module(file: &str, path: Option<&Path>, text: &str, chain: &mut Vec<String>) -> Result<Module, WorkloadError> {
-    let real = path.and_then(|path| path.canonicalize().ok()).map(|real| real.display().to_string());
-    chain.push(real.unwrap_or_else(|| file.to_string()));
-    let file::Parsed { extends, mut module } = file::parse(file, text)?;
-    if let Some((base, place)) = extends {
-        let base = match Workload::builtin_source(&base) {
-            Some(text) => {
-                refuse_circle(chain, &format!("{base}.yaml"), &place)?;
-                read_module(&format!("{base}.yaml"), None, text, chain)?
-            }
-            None if is_path(&base) => {
-                let path = path.and_then(Path::parent).unwrap_or(Path::new("")).join(&base);
-                let unreadable =
-                    |error: std::io::Error| place.error(format!("{} cannot be read: {error}", path.display()));
-                // Two spellings of one path must not hide a circle.
-                let real = path.canonicalize().map_err(unreadable)?.display().to_string();
-                refuse_circle(chain, &real, &place)?;
-                let text = read_file(&path).map_err(unreadable)?;
-                read_module(&path.display().to_string(), Some(&path), &text, chain)?
-            }
-            None => {
-                let nearest = nearest(&base, BUILTIN.iter().map(|(name, _)| *name));
-                return Err(place.error(format!("there is no workload `{base}`{nearest}")));
-            }
-        };
-        module.extend(base)?;
-    }
-    Ok(module)
+/// A workload that is being read.
+#[derive(Default)]
+struct Reading {
+    /// The files so far, each extending the next.
+    chain: Vec<String>,
+    texts: Sha256,
 }
 
-fn refuse_circle(chain: &[String], file: &str, place: &Place) -> Result<(), WorkloadError> {
-    match chain.iter().any(|known| known == file) {
-        true => Err(place.error(format!("the file extends itself: {} -> {file}", chain.join(" -> ")))),
-        false => Ok(()),
+impl Reading {
+    /// Reads a file and all that it extends.
+    fn module(&mut self, file: &str, path: Option<&Path>, text: &str) -> Result<Module, WorkloadError> {
+        let real = path.and_then(|path| path.canonicalize().ok()).map(|real| real.display().to_string());
+        self.chain.push(real.unwrap_or_else(|| file.to_string()));
+        // With its length before it, a text cannot be taken for two.
+        self.texts.update((text.len() as u64).to_le_bytes());
+        self.texts.update(text);
+        let file::Parsed { extends, mut module } = file::parse(file, text)?;
+        if let Some((base, place)) = extends {
+            let base = match Workload::builtin_source(&base) {
+                Some(text) => {
+                    self.refuse_circle(&format!("{base}.yaml"), &place)?;
+                    self.module(&format!("{base}.yaml"), None, text)?
+                }
+                None if is_path(&base) => {
+                    let path = path.and_then(Path::parent).unwrap_or(Path::new("")).join(&base);
+                    let unreadable =
+                        |error: std::io::Error| place.error(format!("{} cannot be read: {error}", path.display()));
+                    // Two spellings of one path must not hide a circle.
+                    let real = path.canonicalize().map_err(unreadable)?.display().to_string();
+                    self.refuse_circle(&real, &place)?;
+                    let text = read_file(&path).map_err(unreadable)?;
+                    self.module(&path.display().to_string(), Some(&path), &text)?
+                }
+                None => {
+                    let nearest = nearest(&base, BUILTIN.iter().map(|(name, _)| *name));
+                    return Err(place.error(format!("there is no workload `{base}`{nearest}")));
+                }
+            };
+            module.extend(base)?;
+        }
+        Ok(module)
+    }
+
+    fn refuse_circle(&self, file: &str, place: &Place) -> Result<(), WorkloadError> {
+        match self.chain.iter().any(|known| known == file) {
+            true => Err(place.error(format!("the file extends itself: {} -> {file}", self.chain.join(" -> ")))),
+            false => Ok(()),
+        }
+    }
+
+    fn sha256(self) -> String {
+        self.texts.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
