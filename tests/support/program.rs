@@ -55,7 +55,8 @@ pub fn report(arguments: &[&str]) -> Value {
 /// Name and default of each option in a part of our help.
 pub fn offered_options(help: &str) -> BTreeMap<String, String> {
     let mut texts: Vec<(String, String)> = Vec::new();
-    for line in help.lines() {
+    // The examples have options too.
+    for line in help.lines().take_while(|line| *line != "Examples:") {
         let line = line.trim();
         let option = line.strip_prefix("--").or(line.strip_prefix("-h, --"));
         match (option, texts.last_mut()) {
