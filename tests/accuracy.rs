@@ -1,8 +1,10 @@
 //! How often the intervals of a run's figures hold the true value, and how often a steady run is called unsteady: measured
-//! on simulated runs whose true values are known. docs/accuracy.md quotes what this prints:
+//! on simulated runs whose true values are known. docs/accuracy.md and docs/experiments.md quote what this prints:
 //!
 //!     cargo test --test accuracy -- --nocapture --test-threads 1
 
+use oltpbench::compare::estimate::LogRatio;
+use oltpbench::compare::precision::Goal;
 use oltpbench::metrics::blocks::{Block, Blocks};
 use oltpbench::metrics::statistics::PERCENTILES;
 use oltpbench::metrics::{Bounds, Confidence, Histogram, Statements, Tally, Window};
@@ -105,6 +107,35 @@ fn intervals_of_rates_hold_the_true_rate_in_95_of_100_runs() {
             assert!(relative.is_none_or(|relative| relative < 1e-9), "{confidence:?}");
         }
         coverage.judge(&format!("tps, {length_s} s, {memory} left after 0.1 s"), 93.0..=97.0);
+    }
+}
+
+#[test]
+fn intervals_of_experiments_that_end_when_they_are_narrow_hold_the_true_ratio() {
+    const EXPERIMENTS: u64 = 10_000;
+    const DEVIATION: f64 = 0.05;
+    let mut random = StdRng::seed_from_u64(1);
+    for (least, right) in [(4, 91.0..=96.0), (6, 92.0..=96.0), (10, 93.0..=96.0)] {
+        for width in [0.06, 0.04, 0.03, 0.02] {
+            let goal = Goal { width, most_repeats: 1000 };
+            let (mut coverage, mut repeats_made) = (Coverage::default(), 0);
+            for _ in 0..EXPERIMENTS {
+                let (mut ratios, mut repeats) = (Vec::new(), least);
+                let bounds = loop {
+                    ratios.resize_with(repeats as usize, || (DEVIATION * normal(&mut random)).exp());
+                    let estimate = LogRatio::paired(&ratios);
+                    let (ratio, bounds) = (estimate.value.exp(), estimate.bounds().unwrap());
+                    match goal.next(repeats, (bounds.high / ratio - 1.0).max(1.0 - bounds.low / ratio)) {
+                        Some(next) => repeats = next,
+                        None => break bounds,
+                    }
+                };
+                coverage.add(Some(bounds), 1.0);
+                repeats_made += u64::from(repeats);
+            }
+            let mean = repeats_made as f64 / EXPERIMENTS as f64;
+            coverage.judge(&format!("until ±{:.0} %, {least} at least, {mean:.1} made", 100.0 * width), right.clone());
+        }
     }
 }
 

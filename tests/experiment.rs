@@ -257,6 +257,66 @@ fn only_the_same_experiment_is_gone_on_with_and_may_get_more_repeats() {
 }
 
 #[test]
+fn repeats_are_added_until_the_intervals_are_as_narrow_as_asked() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = new_folder(&parent);
+    let dir = folder.to_str().unwrap();
+    let grid = ["--target", FAST, "--target", SLOW, "--time", "0.1", "--until-precision", "90%"];
+    let output = succeed(&with(&[&grid, &["--repeat", "4", "--max-repeats", "6", "--dir", dir]]));
+    assert!(output.contains("Time needed: 1s to 2s and"), "{output}");
+    assert!(output.contains("After 4 repeats the widest interval is ±"), "{output}");
+    assert!(
+        output.contains("asked for is ±90.00 %\n    tps of slow by fast, oltp_point_select, 1 thread\n"),
+        "{output}"
+    );
+    assert_eq!(documents(&folder).len(), 8);
+    assert_eq!(json(&folder.join("experiment.json"))["until_precision"], 0.9);
+    // It goes on with more at least than were planned, and never with fewer.
+    for (repeat, documents_then) in [("6", 12), ("4", 12)] {
+        let output = succeed(&with(&[&grid, &["--repeat", repeat, "--max-repeats", "6", "--resume", dir]]));
+        assert!(output.contains("After 6 repeats the widest interval is ±"), "{output}");
+        assert_eq!(documents(&folder).len(), documents_then);
+    }
+}
+
+#[test]
+fn repeats_end_at_the_most_that_may_be_made_and_it_is_said_why() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = new_folder(&parent);
+    let dir = folder.to_str().unwrap();
+    // Fewer than the 200 latencies of which 10 lie beyond p95, which is the figure where a rate is asked for.
+    let grid = ["--target", FAST, "--time", "0.5", "--rate", "50", "--until-precision", "2", "--repeat", "4"];
+    let output =
+        oltpbench(&with(&[&grid, &["--max-repeats", "7", "--dir", dir]])).assert().success().get_output().clone();
+    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    for repeats in [4, 6, 7] {
+        let said = format!("After {repeats} repeats the widest interval is not known; asked for is ±2.00 %");
+        assert!(stdout.contains(&said), "{stdout}");
+    }
+    assert!(
+        stdout.contains("    p95 of oltp_point_select, 1 thread, rate 50 (too few latencies beyond it)\n"),
+        "{stdout}"
+    );
+    assert!(stderr.contains("Note: no more repeats are made (--max-repeats 7)"), "{stderr}");
+    assert_eq!(documents(&folder).len(), 7);
+}
+
+#[test]
+fn repeats_are_not_added_where_no_figures_tell() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = new_folder(&parent);
+    // Every transaction of the second target is one that no run of it is long enough for.
+    let slow = "slow=simulated:?service-time=5s";
+    let grid =
+        ["--target", FAST, "--target", slow, "--time", "0.1", "--forced-shutdown", "0.1", "--until-precision", "2"];
+    let rest = ["--repeat", "4", "--dir", folder.to_str().unwrap()];
+    let output = oltpbench(&with(&[&grid, &rest])).assert().get_output().clone();
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("Note: no repeats are added for --until-precision, since slow has no run"), "{stderr}");
+    assert_eq!(of_runs(&folder, "state").len(), 8);
+}
+
+#[test]
 fn a_workload_file_that_was_changed_is_another_experiment() {
     let parent = tempfile::tempdir().unwrap();
     let (folder, base, file) = (new_folder(&parent), parent.path().join("base.yaml"), parent.path().join("own.yaml"));
@@ -306,6 +366,10 @@ fn what_makes_no_experiment_is_refused_before_anything_is_measured() {
         (&["--target", FAST, "--tag", "region"], "KEY=VALUE"),
         (&["--target", FAST, "--tag", "a=1", "--tag", "a=2"], "--tag has a key more than once"),
         (&["--target", FAST, "--repeat", "0"], "1..=1000"),
+        (&["--target", FAST, "--until-precision", "0.1%"], "from 0.2 to below 100"),
+        (&["--target", FAST, "--until-precision", "2%", "--repeat", "3"], "needs --repeat 4 or more"),
+        (&["--target", FAST, "--until-precision", "2%", "--max-repeats", "9"], "less than the 10 repeats"),
+        (&["--target", FAST, "--max-repeats", "9"], "--until-precision"),
         (&["--target", FAST, "--dir", full], "is not empty"),
         (&["--target", FAST, "--resume", full], "is no design of an experiment"),
         (&["--target", FAST, "--resume", dir], "cannot be opened"),

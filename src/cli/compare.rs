@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
+use super::options::parse_share;
 use super::{CliError, published};
 use crate::compare::{self, CompareError, Comparison, Options};
 
@@ -63,7 +64,7 @@ pub(super) fn command() -> Command {
                 "Exit code 4 where a figure is shown to be worse by more than this, such as 3%",
             )
             .value_name("PERCENT")
-            .value_parser(parse_percent),
+            .value_parser(parse_limit),
         )
         .arg(
             against_runs("json", "Write the comparison to this file too")
@@ -72,10 +73,9 @@ pub(super) fn command() -> Command {
         )
 }
 
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').unwrap_or(text).trim();
-    match number.parse::<f64>() {
-        Ok(percent) if (0.0..100.0).contains(&percent) => Ok(percent / 100.0),
+fn parse_limit(text: &str) -> Result<f64, String> {
+    match parse_share(text) {
+        Ok(share) if share < 1.0 => Ok(share),
         _ => Err("give a percentage from 0 to below 100, such as 3%".into()),
     }
 }

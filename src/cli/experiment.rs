@@ -1,7 +1,8 @@
 //! An experiment: the runs of a grid, made one after another into a folder, and gone on with after a stop.
 //!
 //! Invariants: a run's document is on disk before the next run begins, and `experiment.json` tells of it only afterwards; a
-//! run that fails costs only itself; nothing that is written holds a password. Must not import: `compare`, `published`.
+//! run that fails costs only itself; nothing that is written holds a password. Of `compare` it asks only whether more repeats
+//! are needed. Must not import: `published`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -13,9 +14,10 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FlockOperation, flock};
 
 use super::commands::{Asked, Job, reported_target};
-use super::options::{GridArgs, new_seed};
+use super::options::{GridArgs, Repeats, new_seed};
 use super::progress::Console;
 use super::{CliError, without_passwords};
+use crate::compare::precision::{Goal, widest};
 use crate::engine::grid::{self, Grid};
 use crate::report::experiment::{Design, Experiment, NamedTarget, Run, State};
 use crate::report::figures::counted;
@@ -34,6 +36,7 @@ pub(super) fn run(asked: &Asked<'_>, args: &GridArgs, interrupted: &AtomicBool) 
     refuse_single(asked)?;
     let targets = targets(asked, args)?;
     let grid = grid_of(asked, targets.len())?;
+    let repeats = args.repeats()?;
     let begun = args.resume.as_deref().map(Folder::existing).transpose()?;
     let before = begun.as_ref().map(|folder| folder.experiment()).transpose()?;
     let known = before.as_ref().map(|experiment| experiment.design.seed);
@@ -41,17 +44,17 @@ pub(super) fn run(asked: &Asked<'_>, args: &GridArgs, interrupted: &AtomicBool) 
     let jobs = jobs(asked, &targets, &grid, seed)?;
     let design = design(asked, &targets, &grid, seed, &jobs, interrupted)?;
     let experiment = match before {
-        Some(before) => resumed(asked, before, design, &grid, args)?,
-        None => begin(asked, design, &grid, args.repeat.unwrap_or(1)),
+        Some(before) => resumed(asked, before, design, &grid, repeats)?,
+        None => begin(asked, design, &grid, repeats),
     };
     let folder = match begun {
         Some(folder) => folder,
         None => Folder::new(args.dir.as_deref())?,
     };
-    let mut work = Work { asked, jobs, experiment, folder };
+    let mut work = Work { asked, jobs, grid, goal: repeats.goal, experiment, folder };
     work.adopt()?;
     work.save()?;
-    work.announce(&grid);
+    work.announce();
     work.measure_all(interrupted)?;
     work.end()
 }
@@ -137,8 +140,8 @@ fn design(
     Ok(Design { targets: described, threads: grid.threads.clone(), rates: grid.rates.clone(), seed, spec })
 }
 
-fn begin(asked: &Asked<'_>, design: Design, grid: &Grid, repeats: u32) -> Experiment {
-    let runs = (1..=repeats).flat_map(|block| block_of(grid, &design, block)).collect();
+fn begin(asked: &Asked<'_>, design: Design, grid: &Grid, repeats: Repeats) -> Experiment {
+    let runs = (1..=repeats.least).flat_map(|block| block_of(grid, &design, block)).collect();
     Experiment {
         schema_version: SCHEMA_VERSION,
         oltpbench_version: env!("CARGO_PKG_VERSION").into(),
@@ -146,6 +149,7 @@ fn begin(asked: &Asked<'_>, design: Design, grid: &Grid, repeats: u32) -> Experi
         name: asked.name.clone(),
         tags: asked.tags.clone(),
         design,
+        until_precision: repeats.goal.map(|goal| goal.width),
         runs,
     }
 }
@@ -177,7 +181,7 @@ fn resumed(
     before: Experiment,
     design: Design,
     grid: &Grid,
-    args: &GridArgs,
+    repeats: Repeats,
 ) -> Result<Experiment, CliError> {
     let refused = |message: String| Err(CliError::usage(format!("--resume: {message}")));
     if before.oltpbench_version != env!("CARGO_PKG_VERSION") {
@@ -199,12 +203,17 @@ fn resumed(
         );
     }
     let planned = before.runs.iter().map(|run| run.block).max().unwrap_or(0);
-    let repeats = args.repeat.unwrap_or(planned);
-    if repeats < planned {
+    let wanted = match repeats.goal {
+        // Those that were added before are no contradiction to the least number.
+        Some(_) => repeats.least.max(planned),
+        None => repeats.asked.unwrap_or(planned),
+    };
+    if wanted < planned {
         return refused(format!("the experiment has {planned} repeats; give --repeat {planned} or more"));
     }
     let mut experiment = before;
-    experiment.runs.extend((planned + 1..=repeats).flat_map(|block| block_of(grid, &design, block)));
+    experiment.until_precision = repeats.goal.map(|goal| goal.width).or(experiment.until_precision);
+    experiment.runs.extend((planned + 1..=wanted).flat_map(|block| block_of(grid, &design, block)));
     Ok(experiment)
 }
 
@@ -258,6 +267,9 @@ struct Work<'a> {
     asked: &'a Asked<'a>,
     /// By the number of their cell.
     jobs: BTreeMap<u32, Job>,
+    grid: Grid,
+    /// When repeats beyond those that are planned are made.
+    goal: Option<Goal>,
     experiment: Experiment,
     folder: Folder,
 }
@@ -311,8 +323,8 @@ impl Work<'_> {
     }
 
     /// What is going to be measured, where it goes and how long it takes.
-    fn announce(&self, grid: &Grid) {
-        let blocks = self.experiment.runs.iter().map(|run| run.block).max().unwrap_or(0) as usize;
+    fn announce(&self) {
+        let (grid, blocks) = (&self.grid, self.blocks() as usize);
         let factors = [
             (grid.targets, "target", "targets"),
             (grid.threads.len(), "number of threads", "numbers of threads"),
@@ -326,14 +338,28 @@ impl Work<'_> {
             0 => {}
             done => super::show(format_args!("Done before: {done} of {}", counted(runs as u64, "run"))),
         }
-        super::show(match self.time_left(0) {
-            Some(left) => format!("Time needed: {} and what connecting takes", in_words(left)),
-            None => "Time needed: unknown, since a run lasts until its --events are done".into(),
+        super::show(match (self.time_left(0), self.time_of_more()) {
+            (Some(left), Some(Duration::ZERO)) => format!("Time needed: {} and what connecting takes", in_words(left)),
+            (Some(left), Some(more)) => {
+                format!("Time needed: {} to {} and what connecting takes", in_words(left), in_words(left + more))
+            }
+            _ => "Time needed: unknown, since a run lasts until its --events are done".into(),
         });
         super::show(format_args!("Reports: {}", self.folder.path.display()));
         if self.jobs.values().any(|job| job.plan.resizes_tables) {
             super::show_error("Note: this workload adds or removes rows for good, so each run finds other tables.");
         }
+    }
+
+    fn blocks(&self) -> u32 {
+        self.experiment.runs.iter().map(|run| run.block).max().unwrap_or(0)
+    }
+
+    /// Windows and warm-ups of the repeats that may be added.
+    fn time_of_more(&self) -> Option<Duration> {
+        let block: Option<Duration> = self.jobs.values().map(|job| length(&job.spec)).sum();
+        let more = self.goal.map_or(0, |goal| goal.most_repeats.saturating_sub(self.blocks()));
+        block.map(|block| block * more)
     }
 
     /// Windows and warm-ups of the runs from a place on that are not done.
@@ -343,6 +369,52 @@ impl Work<'_> {
     }
 
     fn measure_all(&mut self, interrupted: &AtomicBool) -> Result<(), CliError> {
+        loop {
+            self.measure_planned(interrupted)?;
+            let Some(goal) = self.goal else { return Ok(()) };
+            if interrupted.load(Ordering::Relaxed) || !self.add_repeats(goal)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Plans more repeats if they are needed, and says what the figures are known to.
+    fn add_repeats(&mut self, goal: Goal) -> Result<bool, CliError> {
+        let made = self.blocks();
+        let widest = match widest(&self.folder.path) {
+            Ok(Some(widest)) => widest,
+            Ok(None) => return Ok(false),
+            Err(error) => {
+                super::show_error(format_args!("Note: no repeats are added for --until-precision, since {error}"));
+                return Ok(false);
+            }
+        };
+        super::show(format_args!(
+            "\nAfter {made} repeats the widest interval is {}; asked for is {}\n    {}",
+            widest.width_in_words(),
+            goal.width_in_words(),
+            widest.figure
+        ));
+        let Some(next) = goal.next(made, widest.width) else {
+            if widest.width > goal.width {
+                super::show_error(format_args!("Note: no more repeats are made (--max-repeats {})", goal.most_repeats));
+            }
+            return Ok(false);
+        };
+        if let Some(needed) = goal.repeats_needed(made, widest.width) {
+            super::show(format_args!(
+                "    about {needed} repeats are needed for that; {} are made at most",
+                goal.most_repeats
+            ));
+        }
+        let (grid, design) = (&self.grid, &self.experiment.design);
+        let added: Vec<Run> = (made + 1..=next).flat_map(|block| block_of(grid, design, block)).collect();
+        self.experiment.runs.extend(added);
+        self.save()?;
+        Ok(true)
+    }
+
+    fn measure_planned(&mut self, interrupted: &AtomicBool) -> Result<(), CliError> {
         for at in 0..self.experiment.runs.len() {
             if interrupted.load(Ordering::Relaxed) {
                 return Ok(());

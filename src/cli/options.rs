@@ -18,6 +18,7 @@ use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
 
 use super::profile::{self, Profile};
 use super::{CliError, without_passwords};
+use crate::compare::precision::Goal;
 use crate::report;
 use crate::report::findings::CODES;
 use crate::spec::{
@@ -153,6 +154,24 @@ fn parse_tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Repeats with --until-precision where --repeat does not say how many are made at least. With so many the intervals of
+/// experiments that end by themselves hold what they should; docs/experiments.md has the figures.
+const LEAST_REPEATS: u32 = 10;
+/// With fewer, intervals are small by chance too often.
+const FEWEST_REPEATS: u32 = 4;
+/// Repeats with --until-precision at most, unless --max-repeats is given.
+const MOST_REPEATS: u32 = 30;
+
+/// How many repeats an experiment has.
+#[derive(Clone, Copy)]
+pub(super) struct Repeats {
+    /// By --repeat.
+    pub(super) asked: Option<u32>,
+    pub(super) least: u32,
+    /// When those beyond are made.
+    pub(super) goal: Option<Goal>,
+}
+
 #[derive(Args, Clone)]
 #[command(next_help_heading = "Experiment")]
 pub(super) struct GridArgs {
@@ -162,6 +181,12 @@ pub(super) struct GridArgs {
     /// How often each combination of target, threads and rate is measured; repeats have different orders
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     pub(super) repeat: Option<u32>,
+    /// Go on after --repeat [then 10 by default] until each target's figure is known to so much, such as 2%
+    #[arg(long, value_parser = parse_precision, value_name = "PERCENT")]
+    until_precision: Option<f64>,
+    /// How many repeats --until-precision makes at most [default: 30]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N", requires = "until_precision")]
+    max_repeats: Option<u32>,
     /// New folder for the experiment's reports [default: named after the time]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
@@ -180,7 +205,27 @@ impl GridArgs {
     /// Whether this is an experiment in place of a run by itself.
     pub(super) fn is_experiment(&self, args: &RunArgs) -> bool {
         let several = args.threads.len() > 1 || args.rate.len() > 1 || !self.target.is_empty();
-        several || self.repeat.is_some() || self.dir.is_some() || self.resume.is_some()
+        let repeated = self.repeat.is_some() || self.until_precision.is_some();
+        several || repeated || self.dir.is_some() || self.resume.is_some()
+    }
+
+    pub(super) fn repeats(&self) -> Result<Repeats, CliError> {
+        let Some(width) = self.until_precision else {
+            return Ok(Repeats { asked: self.repeat, least: self.repeat.unwrap_or(1), goal: None });
+        };
+        let least = self.repeat.unwrap_or(LEAST_REPEATS);
+        if least < FEWEST_REPEATS {
+            return Err(CliError::usage(format!(
+                "--until-precision needs --repeat {FEWEST_REPEATS} or more, since an interval of fewer is small by chance"
+            )));
+        }
+        let most_repeats = self.max_repeats.unwrap_or(least.max(MOST_REPEATS));
+        if most_repeats < least {
+            return Err(CliError::usage(format!(
+                "--max-repeats {most_repeats} is less than the {least} repeats that are made at least (--repeat)"
+            )));
+        }
+        Ok(Repeats { asked: self.repeat, least, goal: Some(Goal { width, most_repeats }) })
     }
 
     pub(super) fn tags(&self) -> Result<BTreeMap<String, String>, CliError> {
@@ -590,7 +635,7 @@ pub(super) struct RunArgs {
     #[arg(long, alias = "mysql-ignore-errors", default_value = "", hide_default_value = true, value_parser = parse_ignored_errors, value_name = "LIST")]
     ignore_errors: IgnoredErrors,
     /// Percentage of failed transactions above which the run stops, without those that a lost connection cost
-    #[arg(long, default_value = "1", value_parser = parse_percentage, value_name = "PERCENT")]
+    #[arg(long, default_value = "1", value_parser = parse_share, value_name = "PERCENT")]
     max_error_rate: f64,
     /// Codes of findings that make the exit code 3, such as unsteady,client-saturated; docs/findings.md lists them
     #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(CODES), hide_possible_values = true, value_name = "LIST")]
@@ -662,7 +707,7 @@ impl RunArgs {
             max_retries: self.max_retries,
             connect_concurrency: self.connect_concurrency,
             ignored_errors: self.ignore_errors.clone(),
-            max_error_rate: self.max_error_rate / 100.0,
+            max_error_rate: self.max_error_rate,
             forced_shutdown: self.forced_shutdown,
             longest_outage: LONGEST_OUTAGE,
         })
@@ -839,9 +884,19 @@ fn parse_percentile(text: &str) -> Result<f64, String> {
     if percentile > 0.0 && percentile <= 100.0 { Ok(percentile) } else { Err("must be above 0 and at most 100".into()) }
 }
 
-fn parse_percentage(text: &str) -> Result<f64, String> {
-    let percentage: f64 = text.trim_end_matches('%').parse().map_err(|_| "not a percentage, such as 1".to_string())?;
-    if (0.0..=100.0).contains(&percentage) { Ok(percentage) } else { Err("must be between 0 and 100".into()) }
+/// A percentage as a share of one.
+pub(super) fn parse_share(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percentage: f64 = number.parse().map_err(|_| "not a percentage, such as 1".to_string())?;
+    if (0.0..=100.0).contains(&percentage) { Ok(percentage / 100.0) } else { Err("must be between 0 and 100".into()) }
+}
+
+/// Not below what intervals have by rounding alone.
+fn parse_precision(text: &str) -> Result<f64, String> {
+    match parse_share(text)? {
+        share if (0.002..1.0).contains(&share) => Ok(share),
+        _ => Err("give a percentage from 0.2 to below 100, such as 2%".into()),
+    }
 }
 
 #[derive(Args, Clone, Debug)]
@@ -1226,6 +1281,6 @@ mod tests {
         for whole in ["0.01", "0.07", "1.001", "86399.999"] {
             assert!(parse_interval(whole).is_ok(), "{whole}");
         }
-        assert_eq!(parse_percentage("2.5%").unwrap(), 2.5);
+        assert_eq!(parse_share("2.5%").unwrap(), 0.025);
     }
 }

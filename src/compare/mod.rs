@@ -5,6 +5,7 @@
 //! * [`sides`]: which runs stand against which.
 //! * [`setup`]: whether they may.
 //! * [`estimate`]: ratios, their intervals, and the correction for their number; [`ranks`]: its rank tests.
+//! * [`precision`]: whether an experiment needs more repeats.
 //! * [`text`]: the comparison for a terminal, as Markdown.
 //! * [`sweep`]: what a target does at each number of threads or rate, and what that costs; a document of its own.
 //! * [`published`]: a run against a published figure, which has no verdict.
@@ -15,6 +16,7 @@
 //! Imports `report`, `metrics`, `published`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod estimate;
+pub mod precision;
 pub mod published;
 mod ranks;
 pub mod setup;
@@ -291,8 +293,8 @@ struct Match<'a> {
 /// Compares the targets of one folder, or several files and folders; the first one is the baseline.
 pub fn compare(paths: &[PathBuf], options: Options) -> Result<Comparison, CompareError> {
     let sides = Sides::read(paths, options.force)?;
-    let (Some(baseline), others) = (sides.sides.first(), sides.sides.get(1..).unwrap_or_default()) else {
-        return Err(CompareError::OneTarget(PathBuf::new()));
+    let Some((baseline, others)) = sides.sides.split_first() else {
+        return Err(CompareError::OneTarget(paths.first().cloned().unwrap_or_default()));
     };
     let (mut matches, mut not_compared, mut warnings, mut surroundings) = (vec![], vec![], vec![], vec![]);
     for other in others {

@@ -71,6 +71,13 @@ impl Sides {
         Ok(Sides { by_target: !interleaved && sides.iter().any(several), sides, interleaved })
     }
 
+    /// The runs of one folder that ended well, beside nothing.
+    pub fn alone(folder: &Path) -> Result<Sides, CompareError> {
+        let mut side = whole(folder, file_name(folder))?;
+        side.leave_out(false);
+        Ok(Sides { sides: vec![side], interleaved: false, by_target: false })
+    }
+
     pub fn cell_of(&self, run: &RunReport) -> Cell {
         Cell {
             target: run.cell.as_ref().filter(|_| self.by_target).map(|cell| cell.target.clone()),

@@ -26,6 +26,9 @@ pub struct Experiment {
     pub name: Option<String>,
     pub tags: BTreeMap<String, String>,
     pub design: Design,
+    /// How wide intervals may be, as a share of the figure, for which repeats were added; `None` where their number was set.
+    #[serde(default)]
+    pub until_precision: Option<f64>,
     /// In the order in which they are measured, block by block.
     pub runs: Vec<Run>,
 }
