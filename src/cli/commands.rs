@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use clap::{ArgMatches, FromArgMatches};
 
+use super::choice::Choice;
 use super::options::{
-    CONNECT_CONCURRENCY, Choice, DATA_SEED, DEFAULT_SQLITE, GridArgs, LONGEST_OUTAGE, LoadArgs, NamedUrl, PsMode,
-    RandomArgs, RunArgs, TargetArgs, new_seed,
+    CONNECT_CONCURRENCY, DATA_SEED, GridArgs, LONGEST_OUTAGE, LoadArgs, PsMode, RandomArgs, RunArgs, new_seed,
 };
 use super::progress::Console;
+use super::target::{DEFAULT_SQLITE, NamedUrl, TargetArgs};
 use super::{CliError, experiment};
 use crate::engine::run::Ending;
 use crate::engine::validate::{Prepared, Validator};

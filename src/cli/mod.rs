@@ -1,7 +1,10 @@
 //! The command line: clap types become plain specs here, the commands are dispatched, and errors become exit codes.
 //!
-//! * [`options`]: fixed options, a workload's own options, and what they become.
+//! * [`options`]: the options of a run, an experiment and a load, and what they become.
+//! * [`target`]: those that say where to measure, with passwords and TLS.
+//! * [`choice`]: the workload and profile that are chosen, with the options that these bring.
 //! * [`profile`]: named sets of options that repeat a published experiment.
+//! * [`advice`]: what a wrong command line may have meant.
 //! * [`commands`]: what each command does.
 //! * [`compare`]: runs against runs, or against a published figure.
 //! * [`experiment`]: a grid of runs, measured into a folder.
@@ -12,6 +15,8 @@
 //!
 //! clap ends here: nothing below knows of it. May import everything; nothing imports it but `main`.
 
+mod advice;
+mod choice;
 mod commands;
 mod compare;
 mod experiment;
@@ -21,6 +26,7 @@ mod progress;
 mod published;
 mod report;
 mod sweep;
+mod target;
 
 use std::fmt::Display;
 use std::io::Write;
@@ -35,7 +41,9 @@ use clap::{Arg, Args, Command};
 use crate::engine::EngineError;
 use crate::report::text::printable;
 use crate::report::{JsonFile, ReportError, saved};
-use options::{Choice, GridArgs, LoadArgs, RandomArgs, RunArgs, TargetArgs, WorkloadArgs};
+use choice::Choice;
+use options::{GridArgs, LoadArgs, RandomArgs, RunArgs, WorkloadArgs};
+use target::TargetArgs;
 
 /// Exit codes: 0 success, 1 the run failed, 2 wrong usage, 3 an unwanted finding, 4 a regression, 130 interrupted (as a
 /// shell reports SIGINT).
@@ -81,7 +89,7 @@ impl CliError {
                     note_loss(error.print());
                     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
                 }
-                _ if options::may_show_password(&error) => {
+                _ if advice::may_show_password(&error) => {
                     say("an argument with an `@` is in a place where none belongs; put a URL in quotes after --url", 2)
                 }
                 ErrorKind::TooManyValues => {
@@ -89,7 +97,7 @@ impl CliError {
                     say(&format!("{option} takes no value; leave it out"), 2)
                 }
                 _ => {
-                    let (said, advice) = (one_line(&error.to_string()), options::advice(args, &error));
+                    let (said, advice) = (one_line(&error.to_string()), advice::advice(args, &error));
                     match advice.is_empty() {
                         true => say(&said, 2),
                         // clap's own tip would only be a likely spelling.
@@ -188,7 +196,7 @@ impl From<ReportError> for CliError {
 
 /// Runs the program and gives its exit code.
 pub fn main() -> ExitCode {
-    let args: Result<Vec<String>, _> = std::env::args_os().map(|arg| arg.into_string().map(options::dashed)).collect();
+    let args: Result<Vec<String>, _> = std::env::args_os().map(|arg| arg.into_string().map(choice::dashed)).collect();
     // Not shown, since it may hold a password.
     let Ok(args) = args else { return say("an argument is not UTF-8; names of files and passwords must be", 2) };
     let code = dispatch(&args).unwrap_or_else(|error| error.report(&args));

@@ -1,34 +1,22 @@
-//! The command line: fixed options by clap's derive, a workload's own options from its file, and what they become.
-//!
-//! Option names are sysbench 1.0's where it has one, and `-` and `_` are the same in them. A profile changes
-//! defaults before the command line is read, so anything given wins over it.
+//! The options of a run, an experiment and a load by clap's derive, and what they become. Names are sysbench 1.0's where it
+//! has one. Those of a target are in `target`, those of a workload in `choice`.
 
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::env::VarError;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 
-use super::profile::{self, Profile};
+use super::choice::mode_help;
+use super::target::{NamedUrl, parse_named_url};
 use super::{CliError, without_passwords};
 use crate::compare::precision::Goal;
-use crate::report;
 use crate::report::findings::CODES;
-use crate::spec::{
-    Algorithm, Arrival, IgnoredErrors, MySqlAddress, OpenLoop, PasswordCommand, RunSpec, Secret, SslFiles, SslMode,
-    Step, TargetAddress, without_brackets,
-};
-use crate::workload::{OptionDefinition, OptionValue, RandomKind, RandomSettings, Settings, Workload, nearest};
-
-/// The file that is measured when no target is given.
-pub(super) const DEFAULT_SQLITE: &str = "oltpbench.sqlite";
+use crate::spec::{Arrival, IgnoredErrors, OpenLoop, RunSpec, Step};
+use crate::workload::{RandomKind, RandomSettings};
 
 /// Numbers below this are exact in every reader of JSON, many of which know only floating point.
 const EXACT: u64 = 1 << 53;
@@ -39,107 +27,6 @@ pub(super) const DATA_SEED: u64 = 0;
 /// A seed for a run that is given none.
 pub(super) fn new_seed() -> u64 {
     rand::random_range(1..EXACT)
-}
-
-// No `Debug`: the URL may hold a password.
-#[derive(Args, Clone)]
-#[command(next_help_heading = "Target")]
-pub(super) struct TargetArgs {
-    /// What to measure: mysql://USER@HOST:3306/DATABASE, sqlite:FILE or simulated:?service-time=1ms. Without it and the
-    /// next five, OLTPBENCH_URL counts [default: sqlite:oltpbench.sqlite]
-    #[arg(long, value_name = "URL")]
-    url: Option<String>,
-    /// Server's host name or address [default: localhost]
-    #[arg(long, alias = "mysql-host", value_name = "HOST", conflicts_with = "url")]
-    host: Option<String>,
-    /// Server's port [default: 3306]
-    #[arg(long, alias = "mysql-port", value_name = "PORT", conflicts_with = "url")]
-    port: Option<u16>,
-    /// User to log in as [default: sbtest]
-    #[arg(long, alias = "mysql-user", value_name = "NAME", conflicts_with = "url")]
-    user: Option<String>,
-    /// Database that holds the tables [default: sbtest]
-    #[arg(long, alias = "mysql-db", value_name = "NAME", conflicts_with = "url")]
-    database: Option<String>,
-    /// Server's Unix socket, instead of host and port
-    #[arg(long, alias = "mysql-socket", value_name = "PATH", conflicts_with_all = ["url", "host", "port"])]
-    socket: Option<PathBuf>,
-    /// File whose first line is the password; OLTPBENCH_PASSWORD may hold it instead
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
-    /// Ask for the password
-    #[arg(long, conflicts_with = "password_file")]
-    ask_password: bool,
-    /// Command for `sh -c` that prints the password, such as a token; it is given no input, may take as long as
-    /// --connect-timeout, and its standard error is shown. It is run again when --password-ttl is over or the server refuses
-    /// what it printed
-    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["password_file", "ask_password"])]
-    password_command: Option<String>,
-    /// Seconds for which new connections use what --password-command printed; 0 runs it for each [default: 600]
-    #[arg(long, value_parser = parse_seconds, value_name = "SECONDS", requires = "password_command")]
-    password_ttl: Option<Duration>,
-    /// Whether to encrypt connections, and what to verify [default: disabled, or verify-ca with --ssl-ca] [possible values:
-    /// disabled, preferred, required, verify-ca, verify-identity]
-    #[arg(long, value_name = "MODE", value_parser = parse_ssl_mode)]
-    ssl_mode: Option<SslMode>,
-    /// PEM file with the certificates of trusted authorities, which --ssl-mode verify-ca needs [default: the platform's,
-    /// for verify-identity only]
-    #[arg(long, value_name = "FILE")]
-    ssl_ca: Option<PathBuf>,
-    /// PEM file with the client's certificate
-    #[arg(long, value_name = "FILE", requires = "ssl_key")]
-    ssl_cert: Option<PathBuf>,
-    /// PEM file with the key of the client's certificate
-    #[arg(long, value_name = "FILE", requires = "ssl_cert")]
-    ssl_key: Option<PathBuf>,
-    /// Name that the server's certificate must be for, in place of its host name
-    #[arg(long, value_name = "NAME")]
-    ssl_server_name: Option<String>,
-    /// Send the password as it is to a server that asks for it, even where others may listen
-    #[arg(long)]
-    enable_cleartext_plugin: bool,
-    /// Compress all connections [possible values: zlib, zstd]
-    #[arg(long, value_name = "ALGORITHM", value_parser = parse_algorithm)]
-    compress: Option<Algorithm>,
-    /// Seconds that a connection may take, its login and --init-sql included, and each answer that a run or check needs
-    /// beforehand [default: 10]
-    #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
-    connect_timeout: Option<Duration>,
-    /// Statement that each connection begins with; may be given several times. Reports show none of what it has in quotes
-    #[arg(long, value_name = "SQL")]
-    init_sql: Vec<String>,
-    /// What was answered to --ask-password.
-    #[arg(skip)]
-    asked: OnceCell<Secret>,
-}
-
-/// A target of an experiment, as it was given; without a name if it is not NAME=URL.
-// No `Debug`: the URL may hold a password.
-#[derive(Clone)]
-pub(super) struct NamedUrl {
-    pub(super) name: String,
-    url: String,
-}
-
-/// Refuses nothing, since clap's message would repeat the text, which may hold a password.
-fn parse_named_url(text: &str) -> Result<NamedUrl, Infallible> {
-    let (name, url) = text.split_once('=').unwrap_or_default();
-    Ok(NamedUrl { name: name.into(), url: url.into() })
-}
-
-impl NamedUrl {
-    fn address(&self) -> Result<TargetAddress, CliError> {
-        // It is part of the names of files, and of columns.
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        if !(1..=20).contains(&self.name.len()) || !self.name.chars().all(fits) {
-            return Err(CliError::usage(
-                "a --target is NAME=URL, such as direct=mysql://10.0.0.5/sbtest; a name has up to 20 letters, digits, `-`, `_` and `.`",
-            ));
-        }
-        warn_of_visible_password(&self.url, "--target");
-        let wrong = |error| CliError::usage(format!("--target {}: {error}", self.name));
-        TargetAddress::parse(&self.url).map_err(wrong)
-    }
 }
 
 /// Reports are shown to others, and a name may be the URL of what it is the name of.
@@ -235,243 +122,6 @@ impl GridArgs {
             false => Err(CliError::usage("--tag has a key more than once; give each once")),
         }
     }
-}
-
-fn parse_ssl_mode(text: &str) -> Result<SslMode, String> {
-    SslMode::parse(text).ok_or_else(|| format!("use {}", SslMode::NAMES.join(", ")))
-}
-
-fn parse_algorithm(text: &str) -> Result<Algorithm, String> {
-    let found = Algorithm::ALL.into_iter().find(|algorithm| algorithm.name() == text.to_ascii_lowercase());
-    found.ok_or_else(|| format!("use {}", Algorithm::ALL.map(Algorithm::name).join(" or ")))
-}
-
-/// A variable of the environment. One that is set but empty is as good as none.
-fn variable(name: &str) -> Result<Option<String>, CliError> {
-    match std::env::var(name) {
-        Ok(value) => Ok(Some(value).filter(|value| !value.is_empty())),
-        Err(VarError::NotPresent) => Ok(None),
-        // It is not repeated, since it may hold a password.
-        Err(VarError::NotUnicode(_)) => Err(CliError::usage(format!("{name} is not UTF-8; set it anew or unset it"))),
-    }
-}
-
-/// Asks for a password at the terminal.
-fn ask_password(user: &str) -> Result<Secret, CliError> {
-    rpassword::prompt_password(format!("Password of {user}: ")).map(Secret::new).map_err(|error| match error.kind() {
-        ErrorKind::Interrupted => CliError::Interrupted("interrupted while asking for the password".into()),
-        _ => CliError::usage(format!(
-            "no password could be asked for ({error}); without a terminal use OLTPBENCH_PASSWORD, --password-file or \
-             --password-command"
-        )),
-    })
-}
-
-impl TargetArgs {
-    /// The target, and whether it was chosen by default. Only a command that runs statements has a time for them.
-    pub(super) fn address(&self, statement_timeout: Option<Duration>) -> Result<(TargetAddress, bool), CliError> {
-        let (address, by_default) = self.place()?;
-        Ok((self.completed(address, statement_timeout)?, by_default))
-    }
-
-    /// The targets of an experiment. What is only for MySQL is for those that are, and of no use if none is.
-    pub(super) fn addresses(
-        &self,
-        targets: &[NamedUrl],
-        statement_timeout: Option<Duration>,
-    ) -> Result<Vec<TargetAddress>, CliError> {
-        let addresses = targets.iter().map(NamedUrl::address).collect::<Result<Vec<_>, _>>()?;
-        let is_mysql = |address: &TargetAddress| matches!(address, TargetAddress::MySql(_));
-        let any_mysql = addresses.iter().any(is_mysql);
-        let complete = |address| match any_mysql && !is_mysql(&address) {
-            true => Ok(address),
-            false => self.completed(address, statement_timeout),
-        };
-        addresses.into_iter().map(complete).collect()
-    }
-
-    fn completed(
-        &self,
-        address: TargetAddress,
-        statement_timeout: Option<Duration>,
-    ) -> Result<TargetAddress, CliError> {
-        match self.with_secrets(address, statement_timeout.is_some())? {
-            TargetAddress::MySql(mysql) => {
-                Ok(TargetAddress::MySql(Box::new(MySqlAddress { statement_timeout, ..*mysql })))
-            }
-            address => Ok(address),
-        }
-    }
-
-    /// The target by its URL or its parts.
-    fn place(&self) -> Result<(TargetAddress, bool), CliError> {
-        let by_parts = self.host.is_some()
-            || self.port.is_some()
-            || self.user.is_some()
-            || self.database.is_some()
-            || self.socket.is_some();
-        let parsed = |url: &str| TargetAddress::parse(url).map_err(|error| CliError::usage(error.to_string()));
-        if let Some(url) = &self.url {
-            warn_of_visible_password(url, "--url");
-            return Ok((parsed(url)?, false));
-        }
-        if by_parts {
-            if variable("OLTPBENCH_URL")?.is_some() {
-                super::show_error(
-                    "Note: OLTPBENCH_URL is not used, since parts of an address are given; what is not among them is its default.",
-                );
-            }
-            return Ok((TargetAddress::MySql(Box::new(self.mysql_parts()?)), false));
-        }
-        match variable("OLTPBENCH_URL")? {
-            Some(url) => Ok((parsed(&url)?, false)),
-            None => Ok((TargetAddress::Sqlite(DEFAULT_SQLITE.into()), true)),
-        }
-    }
-
-    fn mysql_parts(&self) -> Result<MySqlAddress, CliError> {
-        // It is not repeated, since it may hold a password.
-        if self.host.as_deref().is_some_and(|host| host.contains(['@', '/'])) {
-            return Err(CliError::usage(
-                "--host is a host's name or address alone; give the user by --user, or a --url",
-            ));
-        }
-        let default = MySqlAddress::default();
-        Ok(MySqlAddress {
-            host: self.host.as_deref().filter(|host| !host.is_empty()).map_or(default.host, without_brackets),
-            port: self.port.unwrap_or(default.port),
-            socket: self.socket.clone(),
-            user: self.user.clone().unwrap_or(default.user),
-            database: self.database.clone().unwrap_or(default.database),
-            ..MySqlAddress::default()
-        })
-    }
-
-    /// Adds password and encryption. A file or a prompt wins over the URL, the URL over the environment.
-    fn with_secrets(&self, address: TargetAddress, has_timeout: bool) -> Result<TargetAddress, CliError> {
-        let TargetAddress::MySql(mut mysql) = address else {
-            let useless = [
-                ("--password-file", self.password_file.is_some()),
-                ("--ask-password", self.ask_password),
-                ("--password-command", self.password_command.is_some()),
-                ("--ssl-mode", self.ssl_mode.is_some()),
-                ("--ssl-ca", self.ssl_ca.is_some()),
-                ("--ssl-cert", self.ssl_cert.is_some()),
-                ("--ssl-server-name", self.ssl_server_name.is_some()),
-                ("--enable-cleartext-plugin", self.enable_cleartext_plugin),
-                ("--compress", self.compress.is_some()),
-                ("--connect-timeout", self.connect_timeout.is_some()),
-                ("--statement-timeout", has_timeout),
-                ("--init-sql", !self.init_sql.is_empty()),
-            ];
-            return match useless.iter().find(|(_, given)| *given) {
-                Some((name, _)) => Err(CliError::usage(format!("{name} is only for mysql:// targets; leave it out"))),
-                None => Ok(address),
-            };
-        };
-        if let Some(command) = &self.password_command {
-            mysql.password_command = Some(self.only_source(command, mysql.password.is_some())?);
-        } else if let Some(file) = &self.password_file {
-            mysql.password = Some(read_password(file)?);
-        } else if self.ask_password {
-            mysql.password = Some(self.asked_password(&mysql.user)?);
-        } else if mysql.password.is_none() {
-            mysql.password = variable("OLTPBENCH_PASSWORD")?.map(Secret::new);
-        }
-        // A server tells a login with an empty password from one without.
-        mysql.password = mysql.password.filter(|password| !password.reveal().is_empty());
-        self.with_tls(&mut mysql)?;
-        mysql.cleartext_allowed = self.enable_cleartext_plugin;
-        mysql.connect_timeout = self.connect_timeout.unwrap_or(mysql.connect_timeout);
-        mysql.compression = self.compress;
-        mysql.init_sql = self.init_sql.clone();
-        Ok(TargetAddress::MySql(mysql))
-    }
-}
-
-/// Tokens of AWS are good for 15 minutes.
-const PASSWORD_TTL: Duration = Duration::from_secs(600);
-
-impl TargetArgs {
-    /// The password of --ask-password, which is asked for once and is that of all targets.
-    fn asked_password(&self, user: &str) -> Result<Secret, CliError> {
-        match self.asked.get() {
-            Some(password) => Ok(password.clone()),
-            None => {
-                let password = ask_password(user)?;
-                Ok(self.asked.get_or_init(|| password).clone())
-            }
-        }
-    }
-
-    /// The command that prints the password, which must come from nowhere else.
-    fn only_source(&self, command: &str, in_url: bool) -> Result<PasswordCommand, CliError> {
-        let other = match (in_url, variable("OLTPBENCH_PASSWORD")?) {
-            (true, _) => Some("in the URL"),
-            (false, Some(_)) => Some("in OLTPBENCH_PASSWORD"),
-            (false, None) => None,
-        };
-        match other {
-            Some(place) => {
-                Err(CliError::usage(format!("there is a password {place}; leave it or --password-command out")))
-            }
-            None if command.trim().is_empty() => Err(CliError::usage("--password-command is empty; leave it out")),
-            None => {
-                Ok(PasswordCommand { command: Secret::new(command), ttl: self.password_ttl.unwrap_or(PASSWORD_TTL) })
-            }
-        }
-    }
-
-    /// Adds encryption. Files that would verify nothing are refused, since whoever gives them believes that they do.
-    fn with_tls(&self, mysql: &mut MySqlAddress) -> Result<(), CliError> {
-        match self.ssl_mode {
-            Some(mode) => mysql.ssl_mode = mode,
-            // As MySQL's own client does.
-            None if self.ssl_ca.is_some() && mysql.ssl_mode == SslMode::Disabled => mysql.ssl_mode = SslMode::VerifyCa,
-            None => {}
-        }
-        let mode = mysql.ssl_mode;
-        let refused = |what: &str| Err(CliError::usage(format!("{what}, and --ssl-mode is {}", mode.name())));
-        if self.ssl_ca.is_some() && !mode.verifies() {
-            return refused("--ssl-ca is only for --ssl-mode verify-ca and verify-identity");
-        }
-        if self.ssl_server_name.is_some() && mode != SslMode::VerifyIdentity {
-            return refused("--ssl-server-name is only for --ssl-mode verify-identity");
-        }
-        if self.ssl_cert.is_some() && mode == SslMode::Disabled {
-            return refused("--ssl-cert needs an encrypted connection");
-        }
-        if self.ssl_ca.is_none() && mode == SslMode::VerifyCa {
-            return Err(CliError::usage(
-                "--ssl-mode verify-ca needs --ssl-ca: without it any certificate of a public authority would do, whoever \
-                 holds it; give the authority's file, or use --ssl-mode verify-identity",
-            ));
-        }
-        if self.ssl_ca.is_none() && self.ssl_server_name.is_some() {
-            return refused("--ssl-server-name needs the authority by --ssl-ca");
-        }
-        mysql.ssl = SslFiles {
-            ca: self.ssl_ca.clone(),
-            client: self.ssl_cert.clone().zip(self.ssl_key.clone()),
-            server_name: self.ssl_server_name.clone(),
-        };
-        Ok(())
-    }
-}
-
-/// Command lines can be read by every user of the machine.
-fn warn_of_visible_password(url: &str, option: &str) {
-    if url::Url::parse(url).is_ok_and(|url| url.password().is_some()) {
-        super::show_error(format_args!(
-            "Note: other users of this machine see the password in {option}; OLTPBENCH_PASSWORD hides it."
-        ));
-    }
-}
-
-fn read_password(file: &std::path::Path) -> Result<Secret, CliError> {
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CliError::usage(format!("--password-file {} cannot be read: {error}", file.display())))?;
-    Ok(Secret::new(text.lines().next().unwrap_or_default()))
 }
 
 #[derive(Args, Clone, Debug)]
@@ -645,7 +295,7 @@ pub(super) struct RunArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "off", default_missing_value = "on", value_parser = parse_validate, value_name = "on|off|SEED")]
     pub(super) validate: Validate,
     /// Seconds to wait for transactions in flight once the time is over
-    #[arg(long, default_value = "10", value_parser = parse_seconds, value_name = "SECONDS")]
+    #[arg(long, default_value = "10", value_parser = parse_forced_shutdown, value_name = "SECONDS")]
     forced_shutdown: Duration,
     /// Seconds that the server may be silent in a statement, before its connection counts as lost [default: no limit]
     #[arg(long, value_parser = parse_timeout, value_name = "SECONDS")]
@@ -786,7 +436,7 @@ impl RunArgs {
     }
 }
 
-fn parse_seconds(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds, such as 10 or 0.5".to_string())?;
     // A year; longer is a typing error, and keeps nanoseconds within 64 bits.
     if !(0.0..=31_536_000.0).contains(&seconds) {
@@ -800,6 +450,13 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// A time with a unit, or in seconds.
+fn parse_forced_shutdown(text: &str) -> Result<Duration, String> {
+    match text {
+        "off" => Err("a run always ends; give seconds, such as 10".into()),
+        _ => parse_seconds(text),
+    }
+}
+
 fn parse_time(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = parse_seconds(text) {
         return Ok(seconds);
@@ -838,7 +495,7 @@ fn parse_rate_step(text: &str) -> Result<(f64, Duration), String> {
     }
 }
 
-fn parse_timeout(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_timeout(text: &str) -> Result<Duration, String> {
     parse_seconds(text).and_then(|timeout| if timeout.is_zero() { Err("must be above 0".into()) } else { Ok(timeout) })
 }
 
@@ -907,362 +564,9 @@ pub(super) struct LoadArgs {
     pub(super) threads: u32,
 }
 
-/// The workload and profile a command line chooses. They are found before the rest is read, since they decide which
-/// options there are and what their defaults are.
-pub(super) struct Choice {
-    pub(super) workload: Workload,
-    pub(super) profile: Option<&'static Profile>,
-}
-
-impl Choice {
-    pub(super) fn of(args: &[String]) -> Result<Choice, CliError> {
-        let name = match (value_of(args, "--workload"), value_of(args, "--mode")) {
-            (Some(workload), _) if modes().iter().any(|(mode, _)| *mode == workload) => workload_of_mode(&workload)?,
-            (Some(workload), _) => workload,
-            (None, mode) => workload_of_mode(mode.as_deref().unwrap_or("read-only"))?,
-        };
-        let workload = Workload::load(&name).map_err(|error| CliError::usage(error.to_string()))?;
-        let profile = match value_of(args, "--profile") {
-            Some(_) if !workload.is_builtin() => {
-                return Err(CliError::usage(format!(
-                    "--profile is for built-in workloads, and {name} is a file of yours"
-                )));
-            }
-            Some(profile) => Some(profile::find(&profile, workload.name())?),
-            None => None,
-        };
-        Ok(Choice { workload, profile })
-    }
-
-    fn profile_value(&self, option: &str) -> Option<&'static str> {
-        let values = self.profile?.values;
-        values.iter().find(|(name, _)| *name == option).map(|(_, value)| *value)
-    }
-
-    /// Adds the workload's options to a command, and lets the profile change its defaults.
-    pub(super) fn extend(&self, mut command: Command) -> Result<Command, CliError> {
-        let heading = format!("Options of workload {}", self.workload.name());
-        let fixed: Vec<String> = command.get_arguments().map(|arg| arg.get_id().to_string()).collect();
-        for id in &fixed {
-            // A profile's threads are those of a run; a load is as fast with a few.
-            if id == "threads" && !matches!(command.get_name(), "run" | "check") {
-                continue;
-            }
-            if let Some(value) = self.profile_value(&id.replace('_', "-")) {
-                command = command.mut_arg(id, |arg| arg.default_value(value));
-            }
-        }
-        command = command.next_help_heading(heading);
-        for definition in self.workload.options() {
-            let is_alias =
-                |(theirs, _): &(&str, &str)| theirs.trim_start_matches('-').replace('-', "_") == definition.name;
-            if fixed.contains(&definition.name)
-                || SYSBENCH_ALIASES.iter().any(is_alias)
-                || matches!(definition.name.as_str(), "help" | "version")
-            {
-                return Err(CliError::usage(format!(
-                    "workload {} has an option `{}`, which oltpbench has itself; give it another name",
-                    self.workload.name(),
-                    definition.name
-                )));
-            }
-            command = command.arg(self.option(definition));
-        }
-        // A negative number is a wrong value, not an unknown option.
-        Ok(command.mut_args(|arg| match arg.get_action() {
-            clap::ArgAction::SetTrue => arg,
-            _ => arg.allow_negative_numbers(true),
-        }))
-    }
-
-    fn option(&self, definition: &OptionDefinition) -> Arg {
-        let long = definition.name.replace('_', "-");
-        let default = self.profile_value(&long).map_or_else(|| definition.default.to_string(), str::to_string);
-        let parser = definition.clone();
-        let arg = Arg::new(knob_id(&definition.name))
-            .long(long)
-            .help(definition.help.clone())
-            .default_value(default)
-            .value_parser(move |text: &str| parser.parse(text));
-        match &definition.default {
-            // As in sysbench, a switch alone turns it on.
-            OptionValue::Bool(_) => arg.value_name("on|off").num_args(0..=1).default_missing_value("on"),
-            OptionValue::Int(_) => arg.value_name("N"),
-            OptionValue::Text(_) => arg.value_name("TEXT"),
-        }
-    }
-
-    /// What the workload is compiled with.
-    pub(super) fn settings(&self, matches: &ArgMatches, threads: u32) -> Result<Settings, CliError> {
-        let random = RandomArgs::from_arg_matches(matches).map_err(CliError::Clap)?;
-        let mut options = BTreeMap::new();
-        for definition in self.workload.options() {
-            if let Some(value) = matches.get_one::<OptionValue>(&knob_id(&definition.name)) {
-                options.insert(definition.name.clone(), value.clone());
-            }
-        }
-        Ok(Settings { options, threads, random: random.settings() })
-    }
-
-    /// The workload's options with their values and where each came from. Those that only `prepare` looks at are among
-    /// them if they were given: a run accepts them, as sysbench does, but takes the tables as they are.
-    pub(super) fn reported_options(&self, matches: &ArgMatches) -> Vec<report::WorkloadOption> {
-        let report = |definition: &OptionDefinition| {
-            let id = knob_id(&definition.name);
-            let value = matches.get_one::<OptionValue>(&id).unwrap_or(&definition.default);
-            let source = match matches.value_source(&id) {
-                Some(ValueSource::CommandLine) => "command line",
-                _ if self.profile_value(&definition.name.replace('_', "-")).is_some() => "profile",
-                _ => "default",
-            };
-            report::WorkloadOption {
-                name: definition.name.clone(),
-                value: value.to_string(),
-                source: source.to_string(),
-                of_prepare_only: !self.workload.matters_to_run(&definition.name),
-            }
-        };
-        let options = self.workload.options().iter().map(report);
-        options.filter(|option| !option.of_prepare_only || option.source == "command line").collect()
-    }
-
-    /// The profile, and what the command line changed of it in this run.
-    pub(super) fn reported_profile(&self, matches: &ArgMatches, spec: &RunSpec) -> Option<report::Profile> {
-        let profile = self.profile?;
-        let value = |option: &str| match option {
-            // Those that an experiment varies, and those that --rate-steps sets.
-            "threads" => Some(spec.threads.to_string()),
-            "time" => Some(spec.time.unwrap_or_default().as_secs_f64().to_string()),
-            "rate" => {
-                let steps = spec.open_loop.iter().flat_map(|open_loop| &open_loop.steps);
-                let rates: Vec<String> = steps.map(|step| step.rate.to_string()).collect();
-                Some(if rates.is_empty() { "0".to_string() } else { rates.join(", ") })
-            }
-            _ => given_value(matches, &option.replace('-', "_")),
-        };
-        let changed = profile.values.iter().filter_map(|(option, profile_value)| {
-            let value = value(option).filter(|value| !is_same(value, profile_value))?;
-            let (option, profile_value) = (option.replace('-', "_"), profile_value.to_string());
-            Some(report::ProfileChange { option, value, profile_value })
-        });
-        Some(report::Profile { name: profile.name.to_string(), changed: changed.collect() })
-    }
-}
-
-/// An option's value as text, whether it is one of the workload or one of the run.
-fn given_value(matches: &ArgMatches, name: &str) -> Option<String> {
-    // A switch has several spellings, such as `off` and `no`, so its value counts, not its text.
-    let of_workload = matches.try_get_one::<OptionValue>(&knob_id(name)).ok().flatten();
-    let of_run = || matches.try_get_raw(name).ok().flatten()?.next().map(|raw| raw.to_string_lossy().into_owned());
-    of_workload.map(OptionValue::to_string).or_else(of_run)
-}
-
-/// Whether two texts have the same value: a number has several spellings.
-fn is_same(a: &str, b: &str) -> bool {
-    a == b || matches!((a.parse::<f64>(), b.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
-}
-
-/// A workload's option has an id of its own, so that it cannot clash with a field of the fixed options.
-fn knob_id(name: &str) -> String {
-    format!("workload:{name}")
-}
-
-/// Makes `--table_size` into `--table-size`, in the name only.
-pub(super) fn dashed(arg: String) -> String {
-    match arg.strip_prefix("--") {
-        Some(rest) => {
-            let (name, value) = match rest.split_once('=') {
-                Some((name, value)) => (name, format!("={value}")),
-                None => (rest, String::new()),
-            };
-            format!("--{}{value}", name.replace('_', "-"))
-        }
-        None => arg,
-    }
-}
-
-fn value_of(args: &[String], option: &str) -> Option<String> {
-    let mut args = args.iter();
-    while let Some(arg) = args.next() {
-        match arg.strip_prefix(option) {
-            Some("") => return args.next().cloned(),
-            Some(value) if value.starts_with('=') => return Some(value[1..].to_string()),
-            _ => {}
-        }
-    }
-    None
-}
-
-/// What a user of sysbench may look for under another name, and where it is.
-const SYSBENCH_NAMES: [(&str, &str); 36] = [
-    ("--num-threads", "use --threads"),
-    ("--max-time", "use --time"),
-    ("--max-requests", "use --events"),
-    ("--oltp-tables-count", "use --tables"),
-    ("--mysql-table-engine", "use --mysql-storage-engine"),
-    ("--mysql-password", PASSWORD),
-    ("--mysql-ssl", "use --ssl-mode"),
-    ("--rand-init", "leave it out: ids are always random"),
-    ("--db-driver", "leave it out: the --url says what is measured"),
-    ("--test", "use --mode or --workload"),
-    ("--oltp-read-only", "use --mode read-only"),
-    ("--oltp-write-only", "use --mode write-only"),
-    ("--histogram", "use --json, whose report holds the whole histogram"),
-    ("--tx-rate", "use --rate"),
-    ("--mysql-ssl-ca", "use --ssl-ca"),
-    ("--mysql-ssl-cert", "use --ssl-cert"),
-    ("--mysql-ssl-key", "use --ssl-key"),
-    ("--mysql-compression", "use --compress zlib"),
-    ("--mysql-compression-algorithms", "use --compress"),
-    ("--mysql-dry-run", "use --url simulated:"),
-    ("--config-file", "give its options on the command line"),
-    ("--report-checkpoints", "use --json, whose report holds every interval"),
-    ("--seed-rng", "use --rand-seed"),
-    ("--init-rng", "use --rand-seed"),
-    ("--oltp-dist-type", "use --rand-type"),
-    ("--oltp-dist-iter", "use --rand-spec-iter"),
-    ("--oltp-dist-pct", "use --rand-spec-pct"),
-    ("--oltp-dist-res", "use --rand-spec-res"),
-    ("--oltp-test-mode", "use --mode, and --skip-trx for nontrx"),
-    ("--pgsql-host", NO_POSTGRES),
-    ("--pgsql-port", NO_POSTGRES),
-    ("--pgsql-user", NO_POSTGRES),
-    ("--pgsql-password", NO_POSTGRES),
-    ("--pgsql-db", NO_POSTGRES),
-    ("--pgsql-sslmode", NO_POSTGRES),
-    ("--reconnect", "leave it out: a connection is kept for as long as it works"),
-];
-
-const PASSWORD: &str = "use OLTPBENCH_PASSWORD, --password-file, --ask-password or --password-command";
-
-const NO_POSTGRES: &str = "measure a MySQL-compatible database or SQLite: oltpbench knows no PostgreSQL";
-
-/// sysbench's names that are accepted too, which a message of clap does not repeat.
-const SYSBENCH_ALIASES: [(&str, &str); 6] = [
-    ("--mysql-host", "--host"),
-    ("--mysql-port", "--port"),
-    ("--mysql-user", "--user"),
-    ("--mysql-db", "--database"),
-    ("--mysql-socket", "--socket"),
-    ("--mysql-ignore-errors", "--ignore-errors"),
-];
-
-/// Advice on an option that is of sysbench and not of oltpbench, or for which clap would name another by its spelling.
-fn advice_on_option(name: &str) -> Option<String> {
-    match name {
-        "--password" | "--pass" => return Some(format!("others would see it in the list of processes; {PASSWORD}")),
-        "--db" | "--dbname" => return Some("use --database".into()),
-        "--duration" => return Some("use --time".into()),
-        "--interval" => return Some("use --report-interval".into()),
-        _ => {}
-    }
-    if let Some((theirs, ours)) = SYSBENCH_NAMES.iter().find(|(theirs, _)| *theirs == name) {
-        return Some(format!("instead of sysbench's {theirs}, {ours}"));
-    }
-    if let Some(option) = name.strip_prefix("--oltp-") {
-        return Some(format!("instead of sysbench 0.5's {name}, use --{option}"));
-    }
-    let theirs = name.starts_with("--mysql-");
-    theirs.then(|| format!("sysbench's {name} has no counterpart here; leave it out"))
-}
-
-/// Whether clap's message repeats what may be the end of a URL that was given without quotes, and so of a password.
-pub(super) fn may_show_password(error: &clap::Error) -> bool {
-    let strange = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand].map(|kind| error.get(kind));
-    let shown = strange.into_iter().flatten().map(ContextValue::to_string);
-    shown.into_iter().any(|arg| !arg.starts_with("--") && arg.contains('@') && !arg.contains("://"))
-}
-
-/// Advice on a wrong command line beside what clap says, or an empty text.
-pub(super) fn advice(args: &[String], error: &clap::Error) -> String {
-    let alias = |arg: &String| {
-        let name = arg.split('=').next().unwrap_or_default();
-        SYSBENCH_ALIASES.iter().find(|(theirs, _)| *theirs == name)
-    };
-    match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (clap::error::ErrorKind::UnknownArgument, Some(ContextValue::String(option))) => {
-            if let Some(advice) = advice_on_option(option) {
-                return advice;
-            }
-        }
-        (clap::error::ErrorKind::ArgumentConflict, _) => {
-            if let Some((theirs, ours)) = args.iter().find_map(alias) {
-                return format!("sysbench's {theirs} is called {ours} here");
-            }
-        }
-        _ => {}
-    }
-    // An option's value may be a workload's name; only one that stands alone is in the wrong place.
-    let alone = args.windows(2).find(|pair| {
-        let (before, arg) = (&pair[0], &pair[1]);
-        let is_mode = || modes().iter().any(|(mode, _)| mode == arg);
-        !before.starts_with("--") && (Workload::builtin_source(arg).is_some() || is_mode())
-    });
-    match alone {
-        Some(pair) => {
-            let commands = ["prepare", "prewarm", "check", "run", "cleanup"];
-            let command = args.iter().find(|arg| commands.contains(&arg.as_str())).map_or("run", String::as_str);
-            format!("a workload is given by name: oltpbench {command} --workload {}", pair[1])
-        }
-        None => String::new(),
-    }
-}
-
-/// The modes, and the workloads that they are short for.
-fn modes() -> Vec<(String, String)> {
-    let mode = |workload: &str| workload.strip_prefix("oltp_").unwrap_or(workload).replace('_', "-");
-    Workload::builtin_names().into_iter().map(|workload| (mode(workload), workload.to_string())).collect()
-}
-
-fn mode_names() -> String {
-    modes().into_iter().map(|(mode, _)| mode).collect::<Vec<_>>().join(", ")
-}
-
-fn mode_help() -> String {
-    format!(
-        "Short for a workload: read-only is oltp_read_only, and so on [default: read-only] [possible values: {}]",
-        mode_names()
-    )
-}
-
-fn workload_of_mode(mode: &str) -> Result<String, CliError> {
-    let dashed = mode.replace('_', "-");
-    let modes = modes();
-    if let Some((_, workload)) = modes.iter().find(|(short, workload)| *short == dashed || workload == mode) {
-        return Ok(workload.clone());
-    }
-    let nearest = nearest(&dashed, modes.iter().map(|(short, _)| short.as_str()));
-    Err(CliError::usage(format!(
-        "there is no mode `{mode}`{nearest}; modes: {}; own workloads go by --workload",
-        mode_names()
-    )))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn underscores_in_option_names_become_dashes_and_values_stay() {
-        assert_eq!(dashed("--table_size=1_0".into()), "--table-size=1_0");
-        assert_eq!(dashed("--skip_trx".into()), "--skip-trx");
-        assert_eq!(dashed("oltp_read_only".into()), "oltp_read_only");
-    }
-
-    #[test]
-    fn an_early_option_is_found_in_both_spellings() {
-        let args = ["run", "--mode=read-write", "--profile", "x"].map(String::from);
-        assert_eq!(value_of(&args, "--mode").as_deref(), Some("read-write"));
-        assert_eq!(value_of(&args, "--profile").as_deref(), Some("x"));
-        assert_eq!(value_of(&args, "--workload"), None);
-    }
-
-    #[test]
-    fn an_unknown_mode_names_the_nearest() {
-        let error = workload_of_mode("raed-only").unwrap_err().to_string();
-        assert!(error.contains("did you mean `read-only`?"), "{error}");
-        assert_eq!(workload_of_mode("read_write").unwrap(), "oltp_read_write");
-    }
 
     #[test]
     fn wrong_numbers_are_refused_with_their_bounds() {

@@ -101,7 +101,7 @@ impl OptionDefinition {
     /// Reads a value as the command line gives it; the error says what is accepted.
     pub fn parse(&self, text: &str) -> Result<OptionValue, String> {
         match self.default {
-            OptionValue::Bool(_) => match text {
+            OptionValue::Bool(_) => match text.to_ascii_lowercase().as_str() {
                 "on" | "true" | "yes" | "1" => Ok(OptionValue::Bool(true)),
                 "off" | "false" | "no" | "0" => Ok(OptionValue::Bool(false)),
                 _ => Err("use on or off".into()),
