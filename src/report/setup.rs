@@ -18,7 +18,11 @@ fn row(name: &str, value: impl ToString) -> Row {
 /// What a reader of the figures asks first.
 pub fn first(report: &RunReport) -> Vec<Row> {
     let (spec, target) = (&report.spec, &report.target);
-    let mut rows = vec![row("target", &target.url), row("server", &target.version), row("workload", &spec.workload)];
+    let mut rows: Vec<Row> = report.name.iter().map(|name| row("name", name)).collect();
+    if !report.tags.is_empty() {
+        rows.push(row("tags", report.tags_in_words()));
+    }
+    rows.extend([row("target", &target.url), row("server", &target.version), row("workload", &spec.workload)]);
     if let Some(profile) = &spec.profile {
         rows.push(row("profile", &profile.name));
         rows.extend(profile.changed.iter().map(|change| {
@@ -58,9 +62,6 @@ pub fn rest(report: &RunReport) -> Vec<Row> {
     rows.extend(report.cell.iter().flat_map(|cell| {
         [row("name of the target", &cell.target), row("block", cell.block), row("place in the order", cell.order)]
     }));
-    if !report.tags.is_empty() {
-        rows.push(row("tags", report.tags_in_words()));
-    }
     rows.extend(spec.workload_sha256.iter().map(|sha256| row("SHA-256 of the workload", sha256)));
     rows.extend(options(spec, |option| !is_given(option)).map(|options| row("other options", options)));
     rows.extend(spec.time_s.map(|seconds| row("time asked for", format!("{seconds} s"))));
