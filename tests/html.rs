@@ -118,6 +118,18 @@ fn an_experiment_is_a_page_with_charts_of_its_sweep_and_a_link_to_each_run() {
     let lines = "[...document.querySelector('.legend').children].map(line => line.textContent)";
     let lines = browser.evaluate(lines);
     assert_eq!(lines, serde_json::json!(["direct", "proxy"]));
+    let headings = browser.evaluate("[...document.querySelectorAll('h2')].map(h => h.textContent)").to_string();
+    assert!(headings.contains("Compared with direct, the baseline"), "{headings}");
+    let tables = "[...document.querySelectorAll('caption')].map(caption => caption.textContent).join()";
+    let tables = browser.evaluate(tables).to_string();
+    for table in ["proxy: oltp_read_only, 4 threads", "direct: oltp_read_only by threads, closed loop"] {
+        assert!(tables.contains(table), "{tables}");
+    }
+    let page = browser.evaluate("document.body.innerText").to_string();
+    // Of one repeat there is no verdict, and of two numbers of threads no law; both are said.
+    for said in ["none, of a single run each", "Peak", "not fitted: it has three parameters"] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
     assert_eq!(browser.evaluate("document.querySelectorAll('.run[open]').length"), 0);
     browser.evaluate("document.querySelector('tbody a').focus()");
     browser.press("Enter");

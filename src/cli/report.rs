@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
+use maud::Markup;
 
 use super::CliError;
+use crate::compare::sweep::sweeps;
+use crate::compare::{self, CompareError, compare};
 use crate::report::experiment::Experiment;
 use crate::report::saved::{self, Saved, SavedError};
 use crate::report::{RunReport, csv, hlog, html, list, markdown, text};
@@ -78,7 +81,7 @@ pub(super) fn report(matches: &ArgMatches) -> Result<ExitCode, CliError> {
     }
     let args = ReportArgs::from_arg_matches(matches).map_err(CliError::Clap)?;
     let output = args.output.as_deref().map(super::file_beside_runs).transpose()?;
-    let shown = shown(args.format, &read(&args.files)?)?;
+    let shown = shown(args.format, &args.files, &read(&args.files)?)?;
     match output {
         Some(file) => file.write_text(&shown)?,
         None => print(&shown),
@@ -106,7 +109,7 @@ fn read(paths: &[PathBuf]) -> Result<Vec<Saved>, CliError> {
     Ok(runs)
 }
 
-fn shown(format: Format, runs: &[Saved]) -> Result<String, CliError> {
+fn shown(format: Format, paths: &[PathBuf], runs: &[Saved]) -> Result<String, CliError> {
     Ok(match format {
         Format::Text => texts(runs),
         Format::Markdown => markdown::markdown(runs),
@@ -116,9 +119,24 @@ fn shown(format: Format, runs: &[Saved]) -> Result<String, CliError> {
             let documents: Vec<&RunReport> = runs.iter().map(|run| &run.report).collect();
             serde_json::to_string_pretty(&documents).map_err(|error| CliError::Run(error.to_string()))? + "\n"
         }
-        Format::Html => html::page(runs),
+        Format::Html => html::page(runs, &judged(paths)),
         Format::Hlog => hlog::log(runs).map_err(|error| CliError::Run(error.to_string()))?,
     })
+}
+
+/// What `compare` and `sweep` say of the same files, where these are of several targets or cells.
+fn judged(paths: &[PathBuf]) -> Markup {
+    let compared = compare(paths, compare::Options::default());
+    let sweeps = sweeps(paths, None, &[]);
+    maud::html! {
+        @match &compared {
+            Ok(comparison) => (comparison.html()),
+            Err(CompareError::OneRun(_) | CompareError::OneTarget(_)) => {},
+            Err(error) => { h2 { "Not compared" } p { (text::printable(&error.to_string())) } },
+        }
+        // What cannot be swept is said of the runs already.
+        @if let Ok(sweeps) = &sweeps { (sweeps.html()) }
+    }
 }
 
 /// One run as it was printed, several each below its name.

@@ -6,7 +6,7 @@
 //! * [`setup`]: whether they may.
 //! * [`estimate`]: ratios, their intervals, and the correction for their number; [`ranks`]: its rank tests.
 //! * [`precision`]: whether an experiment needs more repeats.
-//! * [`text`]: the comparison for a terminal, as Markdown.
+//! * [`text`]: the comparison for a terminal, as Markdown; [`html`]: as a part of a page of runs.
 //! * [`sweep`]: what a target does at each number of threads or rate, and what that costs; a document of its own.
 //! * [`published`]: a run against a published figure, which has no verdict.
 //!
@@ -16,6 +16,7 @@
 //! Imports `report`, `metrics`, `published`. Must not import: `engine`, `target`, `workload`, `cli`.
 
 pub mod estimate;
+mod html;
 pub mod precision;
 pub mod published;
 mod ranks;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::estimate::POWER;
 use super::setup::Difference;
-use super::{Compared, Comparison, Correction, Figure, Measured, Method, Pair, Side, Verdict};
+use super::{Compared, Comparison, Correction, Measured, Method, Pair, Side, Verdict};
 use crate::metrics::Bounds;
 use crate::report::figures::{counted, with_ends};
 use crate::report::markdown::escaped;
@@ -27,22 +27,36 @@ impl Comparison {
         for side in &self.sides {
             write_item(out, &side.words())?;
         }
-        let left_out =
-            self.sides.iter().flat_map(|side| side.left_out.iter().map(|run| format!("{}: {run}", side.name)));
-        write_list(out, "Left out", left_out)?;
-        write_list(out, "Cells that are not compared", self.not_compared.iter().cloned())?;
-        write_list(out, "Not the same, and compared by --force", self.differences.iter().map(Difference::words))?;
-        write_list(out, "Not the same either", self.surroundings.iter().map(Difference::words))?;
-        write_list(out, "Findings of the runs (docs/findings.md)", self.sides.iter().flat_map(Side::findings))?;
-        write_list(out, "Warning", self.warnings.iter().cloned())?;
+        for (title, items) in self.lists() {
+            writeln!(out, "\n**{title}:**\n")?;
+            items.iter().try_for_each(|item| write_item(out, item))?;
+        }
         for pair in &self.pairs {
             write_pair(out, baseline, pair)?;
         }
-        self.write_notes(out)?;
+        writeln!(out)?;
+        paragraph(out, "", 0, &marked(&self.notes()))?;
         self.write_regression(out)
     }
 
-    fn write_notes(&self, out: &mut String) -> std::fmt::Result {
+    /// What a reader of the figures should know, by headings of which none is empty.
+    pub(super) fn lists(&self) -> Vec<(&'static str, Vec<String>)> {
+        let left_out =
+            self.sides.iter().flat_map(|side| side.left_out.iter().map(|run| format!("{}: {run}", side.name)));
+        let mut lists = vec![
+            ("Left out", left_out.collect()),
+            ("Cells that are not compared", self.not_compared.clone()),
+            ("Not the same, and compared by --force", self.differences.iter().map(Difference::words).collect()),
+            ("Not the same either", self.surroundings.iter().map(Difference::words).collect()),
+            ("Findings of the runs (docs/findings.md)", self.sides.iter().flat_map(Side::findings).collect()),
+            ("Warning", self.warnings.clone()),
+        ];
+        lists.retain(|(_, items): &(_, Vec<String>)| !items.is_empty());
+        lists
+    }
+
+    /// How to read intervals and verdicts.
+    pub(super) fn notes(&self) -> String {
         let figures = || self.pairs.iter().flat_map(|pair| &pair.figures);
         let Correction { alpha, comparisons, ranked, .. } = self.correction;
         let mut notes = format!("Intervals are of {:.0} % each.", 100.0 * self.level);
@@ -67,10 +81,9 @@ impl Comparison {
             );
         }
         if figures().any(is_by_chance) {
-            notes.push_str(" \\*: the interval by itself leaves 1 out, which among so many happens by chance.");
+            notes.push_str(" *: the interval by itself leaves 1 out, which among so many happens by chance.");
         }
-        writeln!(out)?;
-        paragraph(out, "", 0, &notes)
+        notes
     }
 
     fn write_regression(&self, out: &mut String) -> std::fmt::Result {
@@ -107,8 +120,13 @@ impl Comparison {
     }
 }
 
+/// A star is no markup.
+fn marked(text: &str) -> String {
+    text.replace('*', "\\*")
+}
+
 impl Side {
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let distinct = |of: fn(&super::Run) -> &String| {
             let mut found: Vec<&str> = Vec::new();
             for run in &self.runs {
@@ -142,49 +160,66 @@ impl Side {
     }
 }
 
-fn write_list(out: &mut String, title: &str, items: impl Iterator<Item = String>) -> std::fmt::Result {
-    for (at, item) in items.enumerate() {
-        if at == 0 {
-            writeln!(out, "\n**{title}:**\n")?;
-        }
-        write_item(out, &item)?;
-    }
-    Ok(())
-}
-
 fn write_item(out: &mut String, text: &str) -> std::fmt::Result {
     paragraph(out, "- ", 2, &escaped(text))
 }
 
 fn write_pair(out: &mut String, baseline: &str, pair: &Pair) -> std::fmt::Result {
-    let runs = match (pair.method, pair.runs) {
-        (Method::Paired, [blocks, _]) => format!("{}, in pairs; geometric means", counted(blocks as u64, "block")),
-        (Method::Unpaired, [first, second]) => format!("{first} and {second} runs, not in pairs; geometric means"),
-        (Method::SingleRuns, _) => "a single run each".to_string(),
-    };
     writeln!(out, "\n### {}: {}\n", escaped(&pair.side), escaped(&pair.cell.words()))?;
-    writeln!(out, "{runs}\n")?;
-    let shown: Vec<&Compared> =
-        pair.figures.iter().filter(|compared| compared.baseline.value > 0.0 || compared.other.value > 0.0).collect();
-    let name = |figure: Figure| match figure.is_rate() {
-        true => figure.name().to_string(),
-        false => format!("{} (ms)", figure.name()),
-    };
-    let measured = |figure: Figure, Measured { value, bounds }: Measured| {
-        let scale = if figure.is_rate() { 1.0 } else { 1e-3 };
-        let bounds = bounds.map(|Bounds { low, high }| Bounds { low: low * scale, high: high * scale });
-        with_ends(value * scale, bounds)
-    };
-    let figures = shown.iter().map(|compared| {
-        let figure = compared.figure;
-        [name(figure), measured(figure, compared.baseline), measured(figure, compared.other)]
-    });
+    writeln!(out, "{}\n", pair.made_of())?;
+    let rows: Vec<Row> = pair.shown().map(Compared::row).collect();
+    let figures = rows.iter().map(|row| [row.figure.clone(), row.baseline.clone(), row.other.clone()]);
     write_table(out, ["", &cut(baseline), &cut(&pair.side)], figures.collect())?;
     writeln!(out)?;
-    let ratios = shown
-        .iter()
-        .map(|compared| [name(compared.figure), compared.ratio.map_or("-".into(), ratio), verdict(compared)]);
+    let ratios = rows.iter().map(|row| [row.figure.clone(), row.ratio.clone(), marked(&row.verdict)]);
     write_table(out, ["", "ratio", "verdict"], ratios.collect())
+}
+
+impl Pair {
+    /// Of which runs, and how they were put together.
+    pub(super) fn made_of(&self) -> String {
+        match (self.method, self.runs) {
+            (Method::Paired, [blocks, _]) => format!("{}, in pairs; geometric means", counted(blocks as u64, "block")),
+            (Method::Unpaired, [first, second]) => {
+                format!("{first} and {second} runs, not in pairs; geometric means")
+            }
+            (Method::SingleRuns, _) => "a single run each".to_string(),
+        }
+    }
+
+    /// The figures that one side at least has.
+    pub(super) fn shown(&self) -> impl Iterator<Item = &Compared> {
+        self.figures.iter().filter(|compared| compared.baseline.value > 0.0 || compared.other.value > 0.0)
+    }
+}
+
+/// A compared figure in words.
+pub(super) struct Row {
+    pub figure: String,
+    pub baseline: String,
+    pub other: String,
+    pub ratio: String,
+    pub verdict: String,
+}
+
+impl Compared {
+    pub(super) fn row(&self) -> Row {
+        let (figure, scale) = match self.figure.is_rate() {
+            true => (self.figure.name().to_string(), 1.0),
+            false => (format!("{} (ms)", self.figure.name()), 1e-3),
+        };
+        let measured = |Measured { value, bounds }: Measured| {
+            let bounds = bounds.map(|Bounds { low, high }| Bounds { low: low * scale, high: high * scale });
+            with_ends(value * scale, bounds)
+        };
+        Row {
+            figure,
+            baseline: measured(self.baseline),
+            other: measured(self.other),
+            ratio: self.ratio.map_or("-".into(), ratio),
+            verdict: verdict(self),
+        }
+    }
 }
 
 fn write_table(out: &mut String, heading: [&str; 3], rows: Vec<[String; 3]>) -> std::fmt::Result {
@@ -211,7 +246,7 @@ fn verdict(compared: &Compared) -> String {
         Verdict::Worse => "worse".into(),
         Verdict::CannotTell => compared.reason.clone().unwrap_or_else(|| "cannot tell".into()),
         Verdict::NoDifferenceShown => {
-            let star = if is_by_chance(compared) { "\\*" } else { "" };
+            let star = if is_by_chance(compared) { "*" } else { "" };
             let least = compared.could_show.map_or("none could be".to_string(), percent);
             format!("no difference shown{star} ({least})")
         }

@@ -3,13 +3,14 @@
 //! [`sweeps`] makes a [`Sweeps`] of saved runs, a document of its own; what is printed is a view of it.
 //!
 //! * [`scalability`]: the Universal Scalability Law, fitted to rates.
-//! * [`text`]: the document for a terminal.
+//! * [`text`]: the document for a terminal; [`html`]: as a part of a page of runs.
 //!
 //! Invariants: only runs that were set up alike, but for their seeds, are of one cell; peak and knee are cells that were
 //! measured, nothing between them; a cell keeps an objective only where its latencies can tell.
 //!
 //! Must not import: `engine`, `target`, `workload`, `cli`.
 
+mod html;
 pub mod scalability;
 pub mod text;
 

@@ -9,6 +9,11 @@ use crate::report::figures::{counted, decimals, grouped};
 use crate::report::setup::Varied;
 use crate::report::text::paragraph;
 
+/// How to read a table of cells.
+pub(super) const NOTES: &str = "tps and latencies of several runs are their geometric means. +- is the 95 % interval of tps, \
+    by the repeats or, of a single run, by the run itself. p50, p95 and p99 are response times in ms; in use are \
+    connections by Little's law.";
+
 impl Sweeps {
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -31,29 +36,13 @@ impl Sweeps {
         if !self.left_out.is_empty() {
             writeln!(out)?;
         }
-        paragraph(
-            out,
-            "",
-            0,
-            "tps and latencies of several runs are their geometric means. +- is the 95 % interval of tps, by the repeats \
-             or, of a single run, by the run itself. p50, p95 and p99 are response times in ms; in use are connections \
-             by Little's law.",
-        )
+        paragraph(out, "", 0, NOTES)
     }
 }
 
 impl Sweep {
     fn write(&self, out: &mut String, slo: Option<Slo>) -> std::fmt::Result {
-        let number = self.number.map_or(String::new(), |number| format!(" ({number})"));
-        let threads = self
-            .threads
-            .map_or("closed loop".into(), |threads| format!("open loop with {}", counted(threads.into(), "thread")));
-        paragraph(
-            out,
-            "",
-            4,
-            &format!("{}{number}: {} by {}, {threads}", self.target, self.workload, self.varied.name()),
-        )?;
+        paragraph(out, "", 4, &self.name())?;
         paragraph(out, "    ", 4, &format!("{}, {}", self.url, self.server))?;
         for difference in &self.differences {
             paragraph(out, "    ", 8, difference)?;
@@ -64,48 +53,48 @@ impl Sweep {
             let runs = self.cells.iter().map(|cell| cell.runs).sum::<usize>();
             paragraph(out, "    ", 8, &format!("findings, of {runs} runs: {}", findings.join(", ")))?;
         }
-        self.write_table(out)?;
+        writeln!(out, "\n{}", line(self.heading().map(String::from)))?;
         for cell in &self.cells {
-            if let Some(reason) = &cell.departure {
-                paragraph(
-                    out,
-                    "* ",
-                    2,
-                    &format!("{} in use at {}: {reason}.", grouped(cell.connections_in_use, 2), cell.words()),
-                )?;
-            }
+            let star = if cell.departure.is_some() { "*" } else { " " };
+            let mut row = cell.row();
+            row[7].push_str(star);
+            writeln!(out, "{}", line(row))?;
         }
-        self.write_peak(out)?;
+        writeln!(out)?;
+        self.departures().try_for_each(|departure| paragraph(out, "* ", 2, &departure))?;
+        paragraph(out, "Peak: ", 4, &self.peak_in_words())?;
         self.write_knee(out, slo)?;
         if let Some(scalability) = &self.scalability {
-            self.write_scalability(out, scalability)?;
+            paragraph(out, &format!("{LAW}: "), 4, &scalability.words())?;
         }
         self.write_cost(out)
     }
 
-    fn write_table(&self, out: &mut String) -> std::fmt::Result {
-        let last = if self.varied == Varied::Threads { "efficiency" } else { "of asked" };
-        let heading = [self.varied.name(), "runs", "tps", "+-", "p50", "p95", "p99", "in use", last];
-        writeln!(out, "\n{}", line(heading.map(String::from)))?;
-        for cell in &self.cells {
-            let star = if cell.departure.is_some() { "*" } else { " " };
-            let cells = [
-                cell.rate.map_or(cell.threads.to_string(), |rate| rate.to_string()),
-                cell.runs.to_string(),
-                digits(cell.tps.value),
-                cell.tps.bounds.map_or("-".into(), half_width),
-                ms(cell.p50_us),
-                ms(cell.p95_us),
-                ms(cell.p99_us),
-                grouped(cell.connections_in_use, if cell.connections_in_use < 100.0 { 2 } else { 0 }) + star,
-                format!("{:.0} %", 100.0 * cell.efficiency),
-            ];
-            writeln!(out, "{}", line(cells))?;
-        }
-        writeln!(out)
+    /// What is swept, and how.
+    pub(super) fn name(&self) -> String {
+        let number = self.number.map_or(String::new(), |number| format!(" ({number})"));
+        let threads = self
+            .threads
+            .map_or("closed loop".into(), |threads| format!("open loop with {}", counted(threads.into(), "thread")));
+        format!("{}{number}: {} by {}, {threads}", self.target, self.workload, self.varied.name())
     }
 
-    fn write_peak(&self, out: &mut String) -> std::fmt::Result {
+    /// Of the table of cells.
+    pub(super) fn heading(&self) -> [&'static str; 9] {
+        let last = if self.varied == Varied::Threads { "efficiency" } else { "of asked" };
+        [self.varied.name(), "runs", "tps", "+-", "p50", "p95", "p99", "in use", last]
+    }
+
+    /// Where connections in use are not those that there are, and why.
+    pub(super) fn departures(&self) -> impl Iterator<Item = String> {
+        let words = |cell: &Cell| {
+            let reason = cell.departure.as_ref()?;
+            Some(format!("{} in use at {}: {reason}.", grouped(cell.connections_in_use, 2), cell.words()))
+        };
+        self.cells.iter().filter_map(words)
+    }
+
+    pub(super) fn peak_in_words(&self) -> String {
         let cell = &self.cells[self.peak.cell];
         let p99 = cell.p99_us.map_or(String::new(), |_| format!(", p99 {} ms", ms(cell.p99_us)));
         let is_full = cell.rate.is_some() && cell.connections_in_use > (1.0 - LITTLE_LIMIT) * f64::from(cell.threads);
@@ -114,7 +103,7 @@ impl Sweep {
             true => " More was not measured, and may do more.",
             false => "",
         };
-        paragraph(out, "Peak: ", 4, &format!("{} tps at {}{p99}.{end}", digits(cell.tps.value), cell.words()))
+        format!("{} tps at {}{p99}.{end}", digits(cell.tps.value), cell.words())
     }
 
     /// Whether it is where the sweep ends.
@@ -151,11 +140,30 @@ impl Sweep {
         paragraph(out, &format!("Knee, the most with {slo}: "), 4, &words)
     }
 
-    fn write_scalability(&self, out: &mut String, scalability: &Scalability) -> std::fmt::Result {
-        let label = "Universal Scalability Law: ";
-        let Some(fit) = &scalability.fit else {
-            let reason = scalability.reason.as_deref().unwrap_or_default();
-            return paragraph(out, label, 4, &format!("not fitted: {reason}."));
+    fn write_cost(&self, out: &mut String) -> std::fmt::Result {
+        let Some(dollars) = self.dollars_per_hour else { return Ok(()) };
+        writeln!(out, "Cost at {} dollars an hour:", digits(dollars))?;
+        writeln!(out, "    {:<6} {:>10} {:>20} {:>22}", "", "tps", "dollars per million", "tps per dollar an hour")?;
+        for (name, best) in [("peak", Some(&self.peak)), ("knee", self.knee.as_ref())] {
+            let Some((best, Cost { dollars_per_million_transactions, tps_per_dollar_per_hour })) =
+                best.and_then(|best| Some((best, best.cost?)))
+            else {
+                continue;
+            };
+            let tps = digits(self.cells[best.cell].tps.value);
+            let (million, tps_per_dollar) = (digits(dollars_per_million_transactions), digits(tps_per_dollar_per_hour));
+            writeln!(out, "    {name:<6} {tps:>10} {million:>20} {tps_per_dollar:>22}")?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) const LAW: &str = "Universal Scalability Law";
+
+impl Scalability {
+    pub(super) fn words(&self) -> String {
+        let Some(fit) = &self.fit else {
+            return format!("not fitted: {}.", self.reason.as_deref().unwrap_or_default());
         };
         let (sigma, kappa) = (parameter(fit.law.sigma), parameter(fit.law.kappa));
         let (off, at) = (percent(fit.largest_residual), counted(fit.residual_threads.into(), "thread"));
@@ -173,24 +181,7 @@ impl Sweep {
         } else if fit.is_extrapolated {
             words.push_str(" Warning: the peak is not within what was measured, so it is a guess.");
         }
-        paragraph(out, label, 4, &words)
-    }
-
-    fn write_cost(&self, out: &mut String) -> std::fmt::Result {
-        let Some(dollars) = self.dollars_per_hour else { return Ok(()) };
-        writeln!(out, "Cost at {} dollars an hour:", digits(dollars))?;
-        writeln!(out, "    {:<6} {:>10} {:>20} {:>22}", "", "tps", "dollars per million", "tps per dollar an hour")?;
-        for (name, best) in [("peak", Some(&self.peak)), ("knee", self.knee.as_ref())] {
-            let Some((best, Cost { dollars_per_million_transactions, tps_per_dollar_per_hour })) =
-                best.and_then(|best| Some((best, best.cost?)))
-            else {
-                continue;
-            };
-            let tps = digits(self.cells[best.cell].tps.value);
-            let (million, tps_per_dollar) = (digits(dollars_per_million_transactions), digits(tps_per_dollar_per_hour));
-            writeln!(out, "    {name:<6} {tps:>10} {million:>20} {tps_per_dollar:>22}")?;
-        }
-        Ok(())
+        words
     }
 }
 
@@ -210,6 +201,21 @@ fn at_percentile(slo: Slo, held: &AgainstSlo, runs: usize) -> String {
 }
 
 impl Cell {
+    /// Its figures below `Sweep::heading`.
+    pub(super) fn row(&self) -> [String; 9] {
+        [
+            place(self),
+            self.runs.to_string(),
+            digits(self.tps.value),
+            self.tps.bounds.map_or("-".into(), half_width),
+            ms(self.p50_us),
+            ms(self.p95_us),
+            ms(self.p99_us),
+            grouped(self.connections_in_use, if self.connections_in_use < 100.0 { 2 } else { 0 }),
+            format!("{:.0} %", 100.0 * self.efficiency),
+        ]
+    }
+
     /// Where it is in its sweep, as in `8 threads` or `rate 500`.
     fn words(&self) -> String {
         match self.rate {

@@ -25,13 +25,13 @@ use super::figures::Figure;
 use super::saved::{Saved, labels};
 use super::setup;
 use super::text::printable;
-use tables::{head, scroll};
+pub use tables::{head, scroll};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("script.js");
 
-/// The whole page.
-pub fn page(runs: &[Saved]) -> String {
+/// The whole page. `judged` is what others made of these runs, and stands before each of them.
+pub fn page(runs: &[Saved], judged: &Markup) -> String {
     let labels: Vec<String> = labels(runs).iter().map(|label| printable(label)).collect();
     let title = title(runs, &labels);
     let policy = format!(
@@ -53,6 +53,7 @@ pub fn page(runs: &[Saved]) -> String {
                     h1 { (title) }
                     @if runs.len() > 1 {
                         (overview(runs, &labels))
+                        (judged)
                         (sweep::charts(runs))
                         (differences(runs, &labels))
                     }
@@ -230,10 +231,10 @@ mod tests {
 
     #[test]
     fn a_page_has_all_of_a_run_and_of_several() {
-        insta::assert_snapshot!("outline_of_a_run", outline(&page(&[saved(full())])));
+        insta::assert_snapshot!("outline_of_a_run", outline(&page(&[saved(full())], &html! {})));
         let mut other = full();
         other.spec.threads = 1;
-        insta::assert_snapshot!("outline_of_two_runs", outline(&page(&[saved(full()), saved(other)])));
+        insta::assert_snapshot!("outline_of_two_runs", outline(&page(&[saved(full()), saved(other)], &html! {})));
     }
 
     #[test]
@@ -243,7 +244,7 @@ mod tests {
         let report: RunReport = serde_json::from_value(document).unwrap();
         let mut other = report.clone();
         other.spec.threads = 1;
-        for page in [page(&[saved(report.clone())]), page(&[saved(report), saved(other)])] {
+        for page in [page(&[saved(report.clone())], &html! {}), page(&[saved(report), saved(other)], &html! {})] {
             assert_eq!(page.matches("<script").count(), 1, "{page}");
             assert!(page.matches("&lt;script&gt;alert(1)&lt;/script&gt;&amp;lt;").count() > 50, "{page}");
         }
